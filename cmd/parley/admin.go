@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// admin is the command line of an operator: it works on the database directly.
+type admin struct {
+	*program
+
+	asJSON bool
+}
+
+func (p *program) adminCommand() *cobra.Command {
+	a := &admin{program: p}
+	root := group("admin", "Administer organizations, teams, users and keys",
+		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.auditCommand(), a.logsCommand())
+	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print JSON for scripts")
+	return root
+}
+
+// openCells opens every cell for one command. No command needs what is sealed, so none
+// needs the master key.
+func (p *program) openCells(ctx context.Context) (*app.Cells, error) {
+	config, logger, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	config.MasterKey = nil
+	return app.OpenCells(ctx, config, app.CellsConfig{All: true, Conns: 2, Logger: logger})
+}
+
+// act opens the cells, does something with them and prints what came out: as a table with
+// the given columns, or as JSON.
+func (a *admin) act(do func(ctx context.Context, cells *app.Cells) (printed, error)) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, _ []string) error {
+		cells, err := a.openCells(command.Context())
+		if err != nil {
+			return err
+		}
+		defer cells.Close()
+		if err := cells.SyncClocks(command.Context()); err != nil {
+			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+		}
+		out, err := do(command.Context(), cells)
+		if postgres.Unmigrated(err) {
+			return errors.New("the database has no schema yet: run `parley migrate`")
+		}
+		if err != nil {
+			return err
+		}
+		return a.print(out)
+	}
+}
+
+// printed is what a command answers. One row is one object in JSON, several are a list.
+type printed struct {
+	columns []string
+	rows    [][]any
+	list    bool
+}
+
+func one(columns []string, values ...any) printed {
+	return printed{columns: columns, rows: [][]any{values}}
+}
+
+func (a *admin) print(out printed) error {
+	if !a.asJSON {
+		table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, strings.ToUpper(strings.Join(out.columns, "\t")))
+		for _, row := range out.rows {
+			cells := make([]string, len(row))
+			for i, value := range row {
+				cells[i] = cellText(value)
+			}
+			fmt.Fprintln(table, strings.Join(cells, "\t"))
+		}
+		return table.Flush()
+	}
+	objects := make([]map[string]any, len(out.rows))
+	for i, row := range out.rows {
+		objects[i] = map[string]any{}
+		for j, value := range row {
+			objects[i][out.columns[j]] = value
+		}
+	}
+	encoder := json.NewEncoder(a.stdout)
+	if !out.list {
+		return encoder.Encode(objects[0])
+	}
+	return encoder.Encode(objects)
+}
+
+func cellText(value any) string {
+	switch v := value.(type) {
+	case *clock.Stamp:
+		if v == nil {
+			return "-"
+		}
+		return v.String()
+	case json.RawMessage:
+		return string(v)
+	case *string:
+		if v == nil {
+			return "-"
+		}
+		return *v
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// orgFlag is the organization that a command is about.
+type orgFlag struct{ text string }
+
+func (f *orgFlag) add(command *cobra.Command) {
+	command.Flags().StringVar(&f.text, "org", "", "the organization's id")
+	_ = command.MarkFlagRequired("org") // fails only for an unknown flag
+}
+
+func (f *orgFlag) id() (orgs.ID, error) {
+	var id orgs.ID
+	if err := id.UnmarshalText([]byte(f.text)); err != nil {
+		return id, fmt.Errorf("--org: %q is not the id of an organization", f.text)
+	}
+	return id, nil
+}
+
+// cell is where the organization lives.
+func (f *orgFlag) cell(ctx context.Context, cells *app.Cells) (*app.Cell, orgs.ID, error) {
+	id, err := f.id()
+	if err != nil {
+		return nil, id, err
+	}
+	cell, err := cells.Of(ctx, id)
+	return cell, id, err
+}
+
+// parseTime reads an optional time flag.
+func parseTime(flag, text string) (*time.Time, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // an absent flag
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %q is not a time like 2026-12-31T00:00:00Z", flag, text)
+	}
+	t = t.UTC().Truncate(time.Millisecond)
+	return &t, nil
+}

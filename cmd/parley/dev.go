@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/joho/godotenv"
+	"github.com/spf13/cobra"
+
+	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+const demoName = "Parley demo"
+
+// demo is what a developer needs for the first request, and what `dev --json` prints.
+type demo struct {
+	BaseURL        string `json:"base_url"`
+	APIKey         string `json:"api_key"`
+	OrganizationID string `json:"organization_id"`
+	TeamID         string `json:"team_id"`
+	UserID         string `json:"user_id"`
+	PublicURL      string `json:"public_url"`
+}
+
+func (p *program) devCommand() *cobra.Command {
+	var address string
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "dev",
+		Short: "Everything in one process, with a demo organization, for development",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return p.dev(command.Context(), address, asJSON)
+		},
+	}
+	command.Flags().StringVar(&address, "addr", "127.0.0.1:8080", "where the API listens")
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object when ready")
+	return command
+}
+
+func (p *program) dev(ctx context.Context, address string, asJSON bool) error {
+	if err := p.devSettings(address); err != nil {
+		return err
+	}
+	config, logger, err := p.config()
+	if err != nil {
+		return err
+	}
+	config.Dev = true
+	databaseURL := config.DatabaseURL.Reveal()
+	if _, err := postgres.EnsureDatabase(ctx, databaseURL); err != nil {
+		return fmt.Errorf("PostgreSQL does not answer at PARLEY_DATABASE_URL: %w", err)
+	}
+	process, err := app.New(ctx, config, logger, app.Options{})
+	if err != nil {
+		return err
+	}
+	if err := process.Cells().Migrate(ctx, func(string, int) {}); err != nil {
+		return err
+	}
+	ready, err := makeDemo(ctx, process.Cells())
+	if err != nil {
+		return err
+	}
+	return process.Run(ctx, app.Roles{Serve: true, Work: true, Ready: func(listening string) {
+		ready.PublicURL = "http://" + listening
+		ready.BaseURL = ready.PublicURL + "/v1"
+		if err := p.welcome(ready, asJSON); err != nil {
+			logger.ErrorContext(ctx, "dev.welcome", "error", err)
+		}
+	}})
+}
+
+// devSettings fills in what a developer's machine needs: .env first, then defaults.
+func (p *program) devSettings(address string) error {
+	file, err := godotenv.Read()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.New(".env: a line is not NAME=value") // the cause would repeat the file, secrets included
+	}
+	for _, defaults := range []map[string]string{file, {
+		"PARLEY_MASTER_KEY":      app.DevMasterKey(),
+		"PARLEY_OPERATOR_LISTEN": "127.0.0.1:0",
+		"PARLEY_LOG_FORMAT":      "text",
+	}} {
+		for name, value := range defaults {
+			if _, set := p.environment[name]; !set {
+				p.environment[name] = value
+			}
+		}
+	}
+	p.environment["PARLEY_LISTEN"] = address
+	return nil
+}
+
+// makeDemo finds the demo organization or makes it, and mints a new key.
+func makeDemo(ctx context.Context, cells *app.Cells) (demo, error) {
+	cell, org, team, err := demoOrganization(ctx, cells)
+	if err != nil {
+		return demo{}, err
+	}
+	users, err := cell.Orgs.Users(ctx, org)
+	if err != nil {
+		return demo{}, err
+	}
+	if len(users) == 0 {
+		user, err := cell.Orgs.CreateUser(ctx, org, audit.Operator(), &team, "Demo Agent", "agent@example.com")
+		if err != nil {
+			return demo{}, err
+		}
+		users = append(users, user)
+	}
+	_, key, err := cell.Keys.Issue(ctx, org, audit.Operator(), apikeys.Draft{Name: "parley dev"})
+	return demo{APIKey: key, OrganizationID: org.String(), TeamID: team.String(), UserID: users[0].ID.String()}, err
+}
+
+func demoOrganization(ctx context.Context, cells *app.Cells) (home *app.Cell, org orgs.ID, team orgs.TeamID, err error) {
+	err = cells.Each(func(cell *app.Cell) error {
+		all, err := cell.Orgs.List(ctx)
+		for _, found := range all {
+			if found.Name == demoName {
+				home, org = cell, found.OrgID
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, org, team, err
+	}
+	if home == nil {
+		if home, err = cells.ForNew(ctx); err != nil {
+			return nil, org, team, err
+		}
+		made, first, err := home.Orgs.Create(ctx, audit.Operator(), orgs.Draft{Name: demoName, Plan: "platform", TeamName: "Support"})
+		return home, made.OrgID, first.ID, err
+	}
+	teams, err := home.Orgs.Teams(ctx, org)
+	if err != nil {
+		return nil, org, team, err
+	}
+	return home, org, teams[0].ID, nil
+}
+
+func (p *program) welcome(ready demo, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(p.stdout).Encode(ready)
+	}
+	_, err := fmt.Fprintf(p.stdout, `
+Parley is running. A demo organization is ready:
+
+  export PARLEY_URL=%s
+  export PARLEY_KEY=%s
+
+Create a label:
+
+  curl "$PARLEY_URL/labels" -H "Authorization: Bearer $PARLEY_KEY" -H "Content-Type: application/json" -d '{"name":"VIP","color":"violet"}'
+
+Stop with Ctrl-C.
+`, ready.BaseURL, ready.APIKey)
+	return err
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-chat/parley/internal/app"
+)
+
+var errUnwell = errors.New("something needs attention")
+
+func (p *program) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check settings, database, partitions and Redis; one line each, with the fix",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(command.Context(), 20*time.Second)
+			defer cancel()
+			well := true
+			for _, check := range app.Doctor(ctx, p.environment) {
+				mark := "ok  "
+				if check.Fix != "" {
+					mark, well = "FAIL", false
+				}
+				line := []string{mark, check.Name + ":", check.Found}
+				if check.Fix != "" {
+					line = append(line, "→", check.Fix)
+				}
+				fmt.Fprintln(p.stdout, strings.Join(slices.DeleteFunc(line, func(s string) bool { return s == "" }), " "))
+			}
+			if !well {
+				return errUnwell
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-chat/parley/internal/app"
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	var work bool
+	command := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the API",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return p.runRoles(command, app.Roles{Serve: true, Work: work})
+		},
+	}
+	command.Flags().BoolVar(&work, "work", false, "do the background work in the same process")
+	return command
+}
+
+func (p *program) workCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "work",
+		Short: "Do the background work",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return p.runRoles(command, app.Roles{Work: true})
+		},
+	}
+}
+
+func (p *program) runRoles(command *cobra.Command, roles app.Roles) error {
+	config, logger, err := p.config()
+	if err != nil {
+		return err
+	}
+	process, err := app.New(command.Context(), config, logger, app.Options{})
+	if err != nil {
+		return err
+	}
+	return process.Run(command.Context(), roles)
+}
+
+func (p *program) migrateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the directory and every cell to the current schema; safe to run twice and while the old version serves",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			cells, err := p.openCells(command.Context())
+			if err != nil {
+				return err
+			}
+			defer cells.Close()
+			return cells.Migrate(command.Context(), func(name string, applied int) {
+				fmt.Fprintf(p.stdout, "%s: %d migrations applied\n", name, applied)
+			})
+		},
+	}
+}

@@ -1,0 +1,121 @@
+// Package app is the composition root: it knows everyone, and nobody knows it. The whole
+// graph of the product is built here by hand and read top to bottom.
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/edge/api"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/ratelimit"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
+	"github.com/parley-chat/parley/openapi"
+)
+
+// Version is the program's own; the contract has another.
+const Version = "0.1.0"
+
+// App is a process: its cells and what serves or works on them.
+type App struct {
+	config   Config
+	logger   *slog.Logger
+	metrics  *telemetry.Metrics
+	cells    *Cells
+	redis    redis.UniversalClient
+	limiter  *ratelimit.Limiter
+	api      http.Handler
+	draining atomic.Bool
+
+	stopTracing func(context.Context) error
+}
+
+// Options are what tests put in place of the defaults.
+type Options struct {
+	Tracers []pgx.QueryTracer
+}
+
+const (
+	// requestsPerConnection is how many requests may wait for each database connection.
+	requestsPerConnection = 64
+	redisBudget           = 50 * time.Millisecond
+	traceFlush            = 5 * time.Second
+)
+
+// guessLimit is how many bad keys one address may try.
+var guessLimit = ratelimit.Limit{PerSecond: 1, Burst: 60} //nolint:gochecknoglobals // a constant
+
+// New builds the graph. It connects to nothing: a process starts while its database is away.
+func New(ctx context.Context, config Config, logger *slog.Logger, options Options) (*App, error) {
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	ring, err := config.Keyring()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{config: config, logger: logger, metrics: telemetry.NewMetrics(Version)}
+	tracer, tracers, err := a.startTracing(ctx, options.Tracers)
+	if err != nil {
+		return nil, err
+	}
+	a.cells, err = OpenCells(ctx, config, CellsConfig{Conns: config.DatabaseConns, Logger: logger, Tracers: tracers})
+	if err != nil {
+		return nil, err
+	}
+	served := map[string]*cell.Cell{}
+	for name, open := range a.cells.all {
+		open.register(a.metrics.Registerer())
+		served[name] = open.Cell
+	}
+	if config.RedisURL != "" {
+		if a.redis, err = ratelimit.Connect(config.RedisURL.Reveal(), redisBudget); err != nil {
+			return nil, err
+		}
+	}
+	a.limiter = ratelimit.New(ratelimit.Options{
+		Redis: a.redis, Clock: a.cells.clock, Budget: redisBudget, Logger: logger, Registerer: a.metrics.Registerer(),
+	})
+	cursors, err := paging.NewCursors(ring)
+	if err != nil {
+		return nil, err
+	}
+	contract, err := openapi.Load()
+	if err != nil {
+		return nil, err
+	}
+	a.api, err = api.New(api.Deps{
+		Cells: served, Directory: a.cells.Directory, Contract: contract, Clock: a.cells.clock, Cursors: cursors,
+		Limiter: a.limiter, Guesses: ratelimit.NewLocal(guessLimit, a.cells.clock),
+		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, Version: Version,
+		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
+	})
+	return a, err
+}
+
+// Cells are the cells of this process.
+func (a *App) Cells() *Cells { return a.cells }
+
+// Handler is the public surface.
+func (a *App) Handler() http.Handler { return a.api }
+
+// Close lets go of every connection.
+func (a *App) Close() {
+	a.limiter.Close()
+	if a.redis != nil {
+		_ = a.redis.Close()
+	}
+	a.cells.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), traceFlush)
+	defer cancel()
+	if err := a.stopTracing(ctx); err != nil {
+		a.logger.ErrorContext(ctx, "traces.lost", "error", err)
+	}
+}

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/schema"
+)
+
+// mainCell is the cell of PARLEY_DATABASE_URL.
+const mainCell = "main"
+
+var cellSetting = regexp.MustCompile(`^PARLEY_CELL_([A-Z][A-Z0-9_]*)_DATABASE_URL$`)
+
+// databases are the addresses of all cells that the settings name.
+func (c Config) databases() map[string]string {
+	all := map[string]string{mainCell: c.DatabaseURL.Reveal()}
+	for name, value := range c.environment {
+		if match := cellSetting.FindStringSubmatch(name); match != nil {
+			all[strings.ToLower(match[1])] = value
+		}
+	}
+	return all
+}
+
+// served are the names of the cells that this process serves: all, unless PARLEY_CELLS says which.
+func (c Config) served() []string {
+	if len(c.Cells) > 0 {
+		return c.Cells
+	}
+	return slices.Sorted(maps.Keys(c.databases()))
+}
+
+func (c Config) checkCells() error {
+	var mistakes []error
+	known := c.databases()
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if name != mainCell {
+			mistakes = append(mistakes, checkURL("CELL_"+strings.ToUpper(name)+"_DATABASE_URL", known[name], "postgres", "postgresql"))
+		}
+	}
+	for _, name := range c.Cells {
+		if _, found := known[name]; !found {
+			mistakes = append(mistakes, fmt.Errorf("%sCELLS: %q has no %sCELL_%s_DATABASE_URL", Prefix, name, Prefix, strings.ToUpper(name)))
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// Cells are the open cells of a process and the directory that they share.
+type Cells struct {
+	Directory *directory.Directory
+
+	all         map[string]*Cell
+	directoryDB *postgres.DB
+	clock       *clock.Synced
+	url         string
+}
+
+// CellsConfig is what the cells of a process have in common.
+type CellsConfig struct {
+	// All opens every cell that the settings name, not only those that are served.
+	All     bool
+	Conns   int32
+	Logger  *slog.Logger
+	Tracers []pgx.QueryTracer
+}
+
+const directoryConns = 4
+
+// OpenCells builds the cells and their directory without waiting for any database.
+func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells, error) {
+	ring, err := config.Keyring()
+	if err != nil && len(config.MasterKey) > 0 {
+		return nil, err
+	}
+	c := &Cells{all: map[string]*Cell{}, clock: clock.NewSynced(), url: config.DirectoryURL.Reveal()}
+	c.directoryDB, err = postgres.Open(ctx, postgres.Config{
+		URL: c.url, Name: "parley directory", MaxConns: directoryConns, Tracers: options.Tracers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Directory = directory.New(c.directoryDB, c.clock)
+	names := config.served()
+	if options.All {
+		names = slices.Collect(maps.Keys(config.databases()))
+	}
+	for _, name := range names {
+		c.all[name], err = OpenCell(ctx, CellConfig{
+			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
+			Ring: ring, Logger: options.Logger, Tracers: options.Tracers,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+// Close lets go of every connection.
+func (c *Cells) Close() {
+	for _, cell := range c.all {
+		cell.Close()
+	}
+	c.directoryDB.Close()
+}
+
+// Each runs over the cells in the order of their names.
+func (c *Cells) Each(do func(*Cell) error) error {
+	for _, name := range slices.Sorted(maps.Keys(c.all)) {
+		if err := do(c.all[name]); err != nil {
+			return fmt.Errorf("cell %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Migrate brings the directory and then each cell to the current schema.
+func (c *Cells) Migrate(ctx context.Context, report func(name string, applied int)) error {
+	applied, err := postgres.Migrate(ctx, c.url, schema.Directory())
+	if err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	report("directory", applied)
+	if err := c.Directory.EnsureCells(ctx, slices.Collect(maps.Keys(c.all))); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	return c.Each(func(cell *Cell) error {
+		applied, err := cell.Migrate(ctx)
+		if err == nil {
+			report("cell "+cell.Name, applied)
+		}
+		return err
+	})
+}
+
+// SyncClocks compares the clocks with the databases once, for a command. A cell that is
+// away hinders only commands about it.
+func (c *Cells) SyncClocks(ctx context.Context) error {
+	if _, err := c.directoryDB.SyncClock(ctx, c.clock); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	return c.Each(func(cell *Cell) error {
+		_ = cell.SyncClock(ctx)
+		return nil
+	})
+}
+
+// Of is the cell in which an organization lives.
+func (c *Cells) Of(ctx context.Context, org orgs.ID) (*Cell, error) {
+	home, err := c.Directory.HomeOf(ctx, org)
+	if errors.Is(err, directory.ErrUnknown) {
+		return nil, fault.New(fault.ResourceNotFound, "There is no organization with that id.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.named(home.Cell)
+}
+
+// ForNew is the cell in which a new organization should live.
+func (c *Cells) ForNew(ctx context.Context) (*Cell, error) {
+	name, err := c.Directory.Choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.named(name)
+}
+
+func (c *Cells) named(name string) (*Cell, error) {
+	cell, open := c.all[name]
+	if !open {
+		return nil, fmt.Errorf("there is no cell %q in the settings: set PARLEY_CELL_%s_DATABASE_URL", name, strings.ToUpper(name))
+	}
+	return cell, nil
+}
+
+const (
+	settleEvery   = time.Minute
+	settleTimeout = 30 * time.Second
+)
+
+// keepDirectory settles what processes that died left behind, until ctx ends.
+func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
+	every(ctx, settleEvery, func() {
+		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		settled, err := c.Settle(ctx)
+		if err != nil {
+			logger.ErrorContext(ctx, "directory.unsettled", "error", err)
+		}
+		if settled > 0 {
+			logger.InfoContext(ctx, "directory.settled", "routes", settled)
+		}
+	})
+}
+
+// Settle asks the cells what became of the steps that nobody finished. Steps of cells
+// that this process does not serve are left to others.
+func (c *Cells) Settle(ctx context.Context) (settled int, err error) {
+	return c.Directory.Settle(ctx, func(ctx context.Context, step directory.Unsettled) (bool, error) {
+		home, err := c.Directory.HomeOf(ctx, step.OrgID)
+		if err != nil {
+			return false, err
+		}
+		cell, served := c.all[home.Cell]
+		if !served {
+			return false, directory.ErrNotAsked
+		}
+		return cell.Holds(ctx, step)
+	})
+}

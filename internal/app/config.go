@@ -1,0 +1,202 @@
+package app
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
+)
+
+// Config is every setting, read from the environment in this one place.
+type Config struct {
+	Listen         string             `env:"LISTEN"           envDefault:"127.0.0.1:8080"`
+	OperatorListen string             `env:"OPERATOR_LISTEN"  envDefault:"127.0.0.1:9090"`
+	TrustedProxies []netip.Prefix     `env:"TRUSTED_PROXIES"`
+	DatabaseURL    telemetry.Secret   `env:"DATABASE_URL"     envDefault:"postgres://127.0.0.1:5432/parley"`
+	DirectoryURL   telemetry.Secret   `env:"DIRECTORY_DATABASE_URL"`
+	Cells          []string           `env:"CELLS"`
+	DatabaseConns  int32              `env:"DATABASE_CONNS"   envDefault:"16"`
+	RedisURL       telemetry.Secret   `env:"REDIS_URL"`
+	PublicURL      string             `env:"PUBLIC_URL"`
+	MasterKey      []telemetry.Secret `env:"MASTER_KEY"`
+	LogLevel       string             `env:"LOG_LEVEL"        envDefault:"info"`
+	LogFormat      string             `env:"LOG_FORMAT"       envDefault:"json"`
+
+	// environment holds OpenTelemetry's own names too, which are not ours to list.
+	environment map[string]string
+	// mistakes are what could not even be read.
+	mistakes []error
+	// Dev allows what only a developer's machine may: the published master key.
+	Dev bool
+}
+
+// Prefix stands before the name of every setting.
+const Prefix = "PARLEY_"
+
+// DevMasterKey seals what a developer's database holds. It is no secret, and serve refuses it.
+func DevMasterKey() string {
+	return base64.StdEncoding.EncodeToString([]byte("parley dev master key, no secret"))
+}
+
+// ReadConfig reads the settings. What cannot be read is among the mistakes that Check
+// reports, so that all of them are seen at once.
+func ReadConfig(environment map[string]string) Config {
+	config, err := env.ParseAsWithOptions[Config](env.Options{Environment: environment, Prefix: Prefix})
+	config.environment = environment
+	if aggregate, ok := errors.AsType[env.AggregateError](err); ok {
+		for _, cause := range aggregate.Errors {
+			config.mistakes = append(config.mistakes, unreadable(cause))
+		}
+	} else if err != nil {
+		config.mistakes = append(config.mistakes, err)
+	}
+	if config.DirectoryURL == "" {
+		config.DirectoryURL = config.DatabaseURL
+	}
+	if config.PublicURL == "" {
+		config.PublicURL = "http://" + config.Listen
+	}
+	return config
+}
+
+// unreadable names the variable instead of the field, and not its value.
+func unreadable(cause error) error {
+	parse, ok := errors.AsType[env.ParseError](cause)
+	if !ok {
+		return cause
+	}
+	field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
+	return fmt.Errorf("%s%s: not a valid %s", Prefix, field.Tag.Get("env"), humanType(parse.Type))
+}
+
+func humanType(kind reflect.Type) string {
+	switch kind {
+	case reflect.TypeFor[[]netip.Prefix](), reflect.TypeFor[netip.Prefix]():
+		return "list of networks like 10.0.0.0/8,192.168.0.0/16"
+	case reflect.TypeFor[int32]():
+		return "number"
+	default:
+		return "value"
+	}
+}
+
+func (c Config) getenv(name string) string { return c.environment[name] }
+
+// Check reports every setting that cannot work.
+func (c Config) Check() error {
+	return errors.Join(
+		errors.Join(c.mistakes...),
+		checkAddress("LISTEN", c.Listen),
+		checkAddress("OPERATOR_LISTEN", c.OperatorListen),
+		c.checkDatabaseURL(),
+		c.checkDirectoryURL(),
+		c.checkCells(),
+		c.checkRedisURL(),
+		checkURL("PUBLIC_URL", c.PublicURL, "https", "http"),
+		c.checkMasterKey(),
+		checkOneOf("LOG_LEVEL", c.LogLevel, "debug", "info", "warn", "error"),
+		checkOneOf("LOG_FORMAT", c.LogFormat, "json", "text"),
+		c.checkConns(),
+	)
+}
+
+func (c Config) checkDatabaseURL() error {
+	return checkURL("DATABASE_URL", c.DatabaseURL.Reveal(), "postgres", "postgresql")
+}
+
+// checkDirectoryURL says nothing of a directory in the main cell's database.
+func (c Config) checkDirectoryURL() error {
+	if c.DirectoryURL == c.DatabaseURL {
+		return nil
+	}
+	return checkURL("DIRECTORY_DATABASE_URL", c.DirectoryURL.Reveal(), "postgres", "postgresql")
+}
+
+func (c Config) checkRedisURL() error {
+	if c.RedisURL == "" {
+		return nil
+	}
+	return checkURL("REDIS_URL", c.RedisURL.Reveal(), "redis", "rediss", "unix")
+}
+
+func (c Config) checkMasterKey() error {
+	if _, err := c.Keyring(); err != nil {
+		return fmt.Errorf("%sMASTER_KEY: %w", Prefix, err)
+	}
+	if !c.Dev && slices.Contains(c.MasterKey, telemetry.Secret(DevMasterKey())) {
+		return fmt.Errorf("%sMASTER_KEY: this is the published key of `parley dev`; generate one with `openssl rand -base64 32`", Prefix)
+	}
+	return nil
+}
+
+func (c Config) checkConns() error {
+	if c.DatabaseConns < 2 && len(c.mistakes) == 0 {
+		return fmt.Errorf("%sDATABASE_CONNS: %d is too few, use at least 2", Prefix, c.DatabaseConns)
+	}
+	return nil
+}
+
+// Keyring is built from the master keys, the newest first.
+func (c Config) Keyring() (*sealed.Keyring, error) {
+	masters := make([]string, len(c.MasterKey))
+	for i, key := range c.MasterKey {
+		masters[i] = strings.TrimSpace(key.Reveal())
+	}
+	return sealed.NewKeyring(masters)
+}
+
+func checkAddress(name, value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if number, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || number > math.MaxUint16 {
+		return fmt.Errorf("%s%s: %q is not host:port", Prefix, name, value)
+	}
+	return nil
+}
+
+// checkURL does not repeat the value: it may hold a password.
+func checkURL(name, value string, schemes ...string) error {
+	parsed, err := url.Parse(value)
+	if err != nil || !slices.Contains(schemes, parsed.Scheme) {
+		return fmt.Errorf("%s%s: not a URL that starts with %s://", Prefix, name, strings.Join(schemes, ":// or "))
+	}
+	return nil
+}
+
+func checkOneOf(name, value string, allowed ...string) error {
+	if !slices.Contains(allowed, value) {
+		return fmt.Errorf("%s%s: %q is not one of %s", Prefix, name, value, strings.Join(allowed, ", "))
+	}
+	return nil
+}
+
+// unknownSettings finds names that look like settings and are none: mostly misspellings.
+func unknownSettings(environment map[string]string) []Finding {
+	known := map[string]bool{}
+	fields, err := env.GetFieldParamsWithOptions(&Config{}, env.Options{Environment: environment, Prefix: Prefix})
+	if err != nil {
+		return nil
+	}
+	for _, field := range fields {
+		known[field.Key] = true
+	}
+	findings := []Finding{}
+	for name := range environment {
+		if strings.HasPrefix(name, Prefix) && !strings.HasPrefix(name, Prefix+"TEST_") && !known[name] && !cellSetting.MatchString(name) {
+			findings = append(findings, Finding{Name: "settings", Found: name + " is not a setting", Fix: "check its spelling"})
+		}
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Found, b.Found) })
+	return findings
+}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/ratelimit"
+	"github.com/parley-chat/parley/schema"
+)
+
+// Finding is what one check saw; Fix is empty when all is well.
+type Finding struct {
+	Name  string
+	Found string
+	Fix   string
+}
+
+// Doctor looks at everything a process needs and says how to mend what is missing.
+func Doctor(ctx context.Context, environment map[string]string) []Finding {
+	config := ReadConfig(environment)
+	findings := []Finding{{Name: "go", Found: runtime.Version()}}
+	if err := config.Check(); err != nil {
+		for mistake := range strings.SplitSeq(err.Error(), "\n") {
+			name, _, _ := strings.Cut(mistake, ": ")
+			findings = append(findings, Finding{Name: "settings", Found: mistake, Fix: "set " + name + " as docs/operations.md says"})
+		}
+	} else {
+		findings = append(findings, Finding{Name: "settings", Found: "complete"})
+	}
+	findings = append(findings, unknownSettings(environment)...)
+	findings = append(findings, doctorDirectory(ctx, config)...)
+	databases := config.databases()
+	for _, name := range slices.Sorted(maps.Keys(databases)) {
+		findings = append(findings, doctorCell(ctx, name, databases[name])...)
+	}
+	return append(findings, doctorRedis(ctx, config))
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func doctorDirectory(ctx context.Context, config Config) []Finding {
+	databaseURL := config.DirectoryURL.Reveal()
+	if checkURL("", databaseURL, "postgres", "postgresql") != nil {
+		return nil // said among the settings
+	}
+	finding := Finding{Name: "directory", Found: "current"}
+	pending, err := postgres.Pending(ctx, databaseURL, schema.Directory())
+	switch {
+	case err != nil && config.DirectoryURL == config.DatabaseURL:
+		return nil // said of the main cell
+	case err != nil:
+		finding.Found, finding.Fix = oneLine(err), "start PostgreSQL or correct PARLEY_DIRECTORY_DATABASE_URL"
+	case pending > 0:
+		finding.Found, finding.Fix = fmt.Sprintf("%d migrations are missing", pending), "run `parley migrate`"
+	}
+	return []Finding{finding}
+}
+
+func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
+	if checkURL("", databaseURL, "postgres", "postgresql") != nil {
+		return nil // said among the settings
+	}
+	setting := Prefix + "DATABASE_URL"
+	name := func(what string) string { return what }
+	if cell != mainCell {
+		setting = Prefix + "CELL_" + strings.ToUpper(cell) + "_DATABASE_URL"
+		name = func(what string) string { return what + " of cell " + cell }
+	}
+	pending, err := postgres.Pending(ctx, databaseURL, schema.Migrations())
+	if err != nil {
+		return []Finding{{Name: name("postgres"), Found: oneLine(err), Fix: "start PostgreSQL or correct " + setting}}
+	}
+	findings := []Finding{{Name: name("postgres"), Found: "answers"}}
+	if pending > 0 {
+		return append(findings, Finding{
+			Name: name("schema"), Found: fmt.Sprintf("%d migrations are missing", pending), Fix: "run `parley migrate`, which makes partitions too",
+		})
+	}
+	findings = append(findings, Finding{Name: name("schema"), Found: "current"})
+	db, err := postgres.Open(ctx, postgres.Config{URL: databaseURL, Name: "parley doctor", MaxConns: 2})
+	if err != nil {
+		return append(findings, Finding{Name: name("partitions"), Found: oneLine(err), Fix: "correct " + setting})
+	}
+	defer db.Close()
+	ahead, err := db.PartitionsAhead(ctx, schema.Partitioned(), time.Now()) //nolint:forbidigo // the doctor looks at this machine
+	partitions := Finding{Name: name("partitions"), Found: fmt.Sprintf("%d periods ahead", ahead)}
+	if err != nil {
+		partitions.Found = oneLine(err)
+	}
+	if err != nil || ahead < postgres.PartitionsNeeded {
+		partitions.Fix = "run `parley migrate`, and keep a `parley work` running"
+	}
+	return append(findings, partitions)
+}
+
+func doctorRedis(ctx context.Context, config Config) Finding {
+	if config.RedisURL == "" {
+		return Finding{Name: "redis", Found: "not set: rate limits are counted per process"}
+	}
+	if config.checkRedisURL() != nil {
+		return Finding{Name: "redis", Found: "not asked"} // said among the settings
+	}
+	client, err := ratelimit.Connect(config.RedisURL.Reveal(), time.Second)
+	if err == nil {
+		defer func() { _ = client.Close() }()
+		err = client.Ping(ctx).Err()
+	}
+	if err != nil {
+		return Finding{Name: "redis", Found: oneLine(err), Fix: "start Redis or correct PARLEY_REDIS_URL"}
+	}
+	return Finding{Name: "redis", Found: "answers"}
+}

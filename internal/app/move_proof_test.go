@@ -1,0 +1,105 @@
+package app_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMove_DisturbsNobody moves an organization of many rows while another, in the cell
+// that it leaves, goes on at 30 % of what the machine gives. `make proof-move` runs it at
+// full size; otherwise it is small and only checks that everything was answered.
+func TestMove_DisturbsNobody(t *testing.T) { //nolint:paralleltest // it measures
+	rows, rounds, full := 5_000, 1, false
+	if asked, err := strconv.Atoi(os.Getenv("PARLEY_PROOF_ROWS")); err == nil {
+		rows, rounds, full = asked, 5, true
+	}
+	h := newHouse(t)
+	mover, _, neighbour := h.tenant(t), h.tenant(t), h.tenant(t)
+	require.Equal(t, mover.cell, neighbour.cell)
+	for cell := range h.urls {
+		h.sql(t, cell, `UPDATE plans SET rate_per_second = 1000000, rate_burst = 1000000`)
+	}
+	mover.fill(t, rows)
+	neighbour.fill(t, 100)
+	capacity := neighbour.load(t, 16, 0, time.Second, nil).rate
+	pace := 0.3 * capacity
+
+	var ratios, pauses []float64
+	for range rounds {
+		quiet := neighbour.load(t, 16, pace, 5*time.Second, nil)
+		during := neighbour.load(t, 16, pace, 0, func() {
+			moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+			require.NoError(t, err)
+			require.EqualValues(t, rows, moved.Tables["labels"].Rows)
+			mover.cell = moved.To
+			pauses = append(pauses, moved.Paused.Seconds())
+		})
+		ratios = append(ratios, during.p99.Seconds()/quiet.p99.Seconds())
+		t.Logf("quiet p99 %s at %.0f/s, during the move %s at %.0f/s, paused %.2f s",
+			quiet.p99, quiet.rate, during.p99, during.rate, pauses[len(pauses)-1])
+	}
+	slices.Sort(ratios)
+	slices.Sort(pauses)
+	t.Logf("%d rows: p99 ratio median %.2f %.2f, pause median %.2f s", rows, ratios[len(ratios)/2], ratios, pauses[len(pauses)/2])
+	if full {
+		require.LessOrEqual(t, ratios[len(ratios)/2], 1.5)
+		require.LessOrEqual(t, pauses[len(pauses)/2], 30.0)
+	}
+}
+
+type measured struct {
+	rate float64
+	p99  time.Duration
+}
+
+// load asks for a list from several clients at a pace, or as fast as it goes, for a while
+// or as long as something runs. Every answer must be 200.
+func (o *tenant) load(t *testing.T, clients int, pace float64, span time.Duration, while func()) measured {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var took []time.Duration
+	var mu sync.Mutex
+	var next atomic.Int64
+	var running sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				due := time.Now()
+				if pace > 0 {
+					due = began.Add(time.Duration(float64(next.Add(1)) / pace * float64(time.Second)))
+					time.Sleep(time.Until(due))
+				}
+				got, err := o.ask(t.Context(), http.MethodGet, "/labels?limit=25", "")
+				if err != nil || got.status != http.StatusOK {
+					t.Errorf("neighbour: %v %v", got, err)
+					return
+				}
+				mu.Lock()
+				took = append(took, time.Since(due))
+				mu.Unlock()
+			}
+		})
+	}
+	if while != nil {
+		while()
+	} else {
+		time.Sleep(span)
+	}
+	stop()
+	running.Wait()
+	elapsed := time.Since(began)
+	slices.Sort(took)
+	require.NotEmpty(t, took)
+	return measured{rate: float64(len(took)) / elapsed.Seconds(), p99: took[len(took)*99/100]}
+}

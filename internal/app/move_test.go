@@ -1,0 +1,313 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+)
+
+// house is a process with two cells.
+type house struct {
+	cells *app.Cells
+	api   *httptest.Server
+	urls  map[string]string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{urls: map[string]string{"main": pgtest.URL(t), "second": pgtest.URL(t)}}
+	h.start(t)
+	return h
+}
+
+// start starts a process on the databases.
+func (h *house) start(t *testing.T) {
+	t.Helper()
+	config := app.ReadConfig(map[string]string{
+		"PARLEY_DATABASE_URL": h.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": h.urls["second"],
+		"PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": "8",
+	})
+	config.Dev = true
+	process, err := app.New(t.Context(), config, slog.New(slog.DiscardHandler), app.Options{Tracers: []pgx.QueryTracer{pgtest.Tenancy(t)}})
+	require.NoError(t, err)
+	t.Cleanup(process.Close)
+	h.cells = process.Cells()
+	require.NoError(t, h.cells.Migrate(t.Context(), func(string, int) {}))
+	require.NoError(t, h.cells.SyncClocks(t.Context()))
+	h.api = httptest.NewServer(process.Handler())
+	t.Cleanup(h.api.Close)
+}
+
+// tenant is an organization with a key.
+type tenant struct {
+	*house
+
+	id   orgs.ID
+	key  string
+	cell string
+}
+
+func (h *house) tenant(t *testing.T) *tenant {
+	t.Helper()
+	home, err := h.cells.ForNew(t.Context())
+	require.NoError(t, err)
+	org, _, err := home.Orgs.Create(t.Context(), audit.Operator(), orgs.Draft{Name: "Mover", Plan: "platform"})
+	require.NoError(t, err)
+	_, key, err := home.Keys.Issue(t.Context(), org.OrgID, audit.Operator(), apikeys.Draft{Name: "mover"})
+	require.NoError(t, err)
+	return &tenant{house: h, id: org.OrgID, key: key, cell: home.Name}
+}
+
+func (o *tenant) elsewhere() string {
+	if o.cell == "main" {
+		return "second"
+	}
+	return "main"
+}
+
+// sql runs plain statements in a cell's database.
+func (h *house) sql(t *testing.T, cell, statement string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), h.urls[cell])
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = conn.Exec(t.Context(), statement, args...)
+	require.NoError(t, err)
+}
+
+// fill gives the tenant that many labels.
+func (o *tenant) fill(t *testing.T, rows int) {
+	t.Helper()
+	o.sql(t, o.cell, `
+		INSERT INTO labels (org_id, id, team_id, name, name_key, color, updated_at)
+		SELECT $1, ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, t.id, 'Label ' || n, 'label ' || n, 'gray', now()
+		FROM generate_series(1, $2::int) n, teams t
+		WHERE t.org_id = $1`, o.id.String(), rows)
+}
+
+type answer struct {
+	status int
+	body   map[string]any
+}
+
+func (o *tenant) ask(ctx context.Context, method, path, body string) (answer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, o.api.URL+"/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Authorization", "Bearer "+o.key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{status: response.StatusCode}
+	return a, json.Unmarshal(raw, &a.body)
+}
+
+// walk reads the names of the list from a cursor to its end, or that many pages.
+func (o *tenant) walk(t *testing.T, cursor string, pages int) (names []string, next string) {
+	t.Helper()
+	for range pages {
+		path := "/labels?limit=100"
+		if cursor != "" {
+			path += "&cursor=" + cursor
+		}
+		page, err := o.ask(t.Context(), http.MethodGet, path, "")
+		require.NoError(t, err)
+		require.Equal(t, 200, page.status, "%v", page.body)
+		for _, item := range page.body["data"].([]any) {
+			names = append(names, item.(map[string]any)["name"].(string))
+		}
+		if page.body["has_more"] == false {
+			return names, ""
+		}
+		cursor = page.body["next_cursor"].(string)
+	}
+	return names, cursor
+}
+
+func TestMove_LosesNothingWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mover, neighbour := h.tenant(t), h.tenant(t)
+	require.NotEqual(t, mover.cell, neighbour.cell, "new organizations go to the emptiest cell")
+	mover.fill(t, 5_000)
+	_, cursor := mover.walk(t, "", 3)
+
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	created := make([]map[string]bool, 4)
+	refused := make([]int, 4)
+	for w := range created {
+		created[w] = map[string]bool{}
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				name := fmt.Sprintf("writer %d label %d", w, i)
+				made, err := mover.ask(t.Context(), http.MethodPost, "/labels", `{"name":"`+name+`"}`)
+				switch {
+				case err == nil && made.status == 201:
+					created[w][name] = true
+				case err == nil && made.status == 503:
+					refused[w]++
+				case err == nil && made.status == 429:
+				default:
+					t.Errorf("writer: %v %v", made, err)
+				}
+			}
+		})
+	}
+	for range 4 { // there and back, twice
+		moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+		require.NoError(t, err)
+		require.Greater(t, moved.Tables["labels"].Rows, int64(4_999))
+		mover.cell = moved.To
+	}
+	close(stop)
+	writers.Wait()
+
+	names, _ := mover.walk(t, "", 1_000)
+	have := map[string]bool{}
+	for _, name := range names {
+		require.False(t, have[name], "%s twice", name)
+		have[name] = true
+	}
+	total := 5_000
+	for w, made := range created {
+		total += len(made)
+		for name := range maps.Keys(made) {
+			require.True(t, have[name], "writer %d was told 201 and %q is not there", w, name)
+		}
+	}
+	require.Len(t, names, total)
+	old, _ := mover.walk(t, cursor, 1_000)
+	require.True(t, slices.Contains(old, "Label 1"), "a cursor from before the move goes on after it")
+	t.Logf("%d labels written during four moves, %v requests told to wait", total-5_000, refused)
+}
+
+func TestMove_CopiesEveryTableAndCanBeRunAgain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mover := h.tenant(t)
+	mover.fill(t, 100)
+	from, to := mover.cell, mover.elsewhere()
+	first, err := h.cells.Move(t.Context(), mover.id, to)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, first.Tables["organizations"].Rows)
+	require.EqualValues(t, 1, first.Tables["api_keys"].Rows)
+	require.EqualValues(t, 2, first.Tables["audit_log"].Rows)
+
+	again, err := h.cells.Move(t.Context(), mover.id, to)
+	require.NoError(t, err)
+	require.Equal(t, to, again.From, "it lives there already")
+
+	// A move that died after the flip: the organization is still shut at the target.
+	h.sql(t, to, `UPDATE organizations SET frozen_at = now() WHERE org_id = $1`, mover.id.String())
+	shut, err := mover.ask(t.Context(), http.MethodGet, "/labels", "")
+	require.NoError(t, err)
+	require.Equal(t, 503, shut.status)
+	_, err = h.cells.Move(t.Context(), mover.id, to)
+	require.NoError(t, err)
+	open, err := mover.ask(t.Context(), http.MethodGet, "/labels", "")
+	require.NoError(t, err)
+	require.Equal(t, 200, open.status)
+
+	back, err := h.cells.Move(t.Context(), mover.id, from)
+	require.NoError(t, err, "what was left behind at the source does not hinder a return")
+	require.EqualValues(t, 100, back.Tables["labels"].Rows)
+}
+
+func TestMove_TwoAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mover := h.tenant(t)
+	mover.fill(t, 2_000)
+	for range 5 {
+		to := mover.elsewhere()
+		results := make(chan error, 4)
+		for range 4 {
+			go func() {
+				_, err := h.cells.Move(context.WithoutCancel(t.Context()), mover.id, to)
+				results <- err
+			}()
+		}
+		won := 0
+		for range 4 {
+			if err := <-results; err == nil {
+				won++
+			} else {
+				require.ErrorContains(t, err, "under way")
+			}
+		}
+		require.GreaterOrEqual(t, won, 1)
+		mover.cell = to
+		names, _ := mover.walk(t, "", 100)
+		require.Len(t, names, 2_000)
+	}
+}
+
+func TestMove_AFlipThatFailsLeavesItWhereItWas(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mover := h.tenant(t)
+	mover.fill(t, 100)
+	h.sql(t, "main", `ALTER TABLE directory.org_routes ADD CONSTRAINT stuck CHECK (epoch = 1)`)
+	_, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	require.ErrorContains(t, err, "stays in "+mover.cell)
+	made, err := mover.ask(t.Context(), http.MethodPost, "/labels", `{"name":"still here"}`)
+	require.NoError(t, err)
+	require.Equal(t, 201, made.status, "%v", made.body)
+
+	h.sql(t, "main", `ALTER TABLE directory.org_routes DROP CONSTRAINT stuck`)
+	moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	require.NoError(t, err)
+	require.EqualValues(t, 101, moved.Tables["labels"].Rows)
+}
+
+func TestMove_ARouterThatKnowsTheOldHomeFollows(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	mover := h.tenant(t)
+	second := &house{urls: h.urls}
+	second.start(t)
+	late := &tenant{house: second, id: mover.id, key: mover.key}
+	for range 3 {
+		seen, err := late.ask(t.Context(), http.MethodGet, "/labels", "")
+		require.NoError(t, err)
+		require.Equal(t, 200, seen.status)
+		moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+		require.NoError(t, err)
+		mover.cell = moved.To
+		made, err := late.ask(t.Context(), http.MethodPost, "/labels", `{"name":"in `+moved.To+" "+moved.From+`"}`)
+		require.NoError(t, err)
+		require.Contains(t, []int{201, 409}, made.status, "the first request after the move finds the new home: %v", made.body)
+	}
+}

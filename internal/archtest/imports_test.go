@@ -1,0 +1,166 @@
+// Package archtest holds the architecture as data: who may import whom, and how large a
+// file may grow. It fails with one sentence.
+package archtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/parley-chat/parley/"
+
+// domain is the graph of the foreign keys: a package may import those that its tables
+// point to, and audit, which points nowhere, when it records who did something.
+func domain() map[string][]string {
+	return map[string][]string{
+		"audit":   {},
+		"orgs":    {"audit"},
+		"apikeys": {"orgs", "audit"},
+		"apilogs": {"orgs", "apikeys"},
+		"labels":  {"orgs"},
+	}
+}
+
+// layers says which parts of the tree may import which others; a part may always import itself.
+func layers() map[string][]string {
+	return map[string][]string{
+		"openapi":           {"internal/platform", "internal/fault"},
+		"schema":            {"internal/platform"},
+		"internal/fault":    {},
+		"internal/platform": {"internal/fault"},
+		"internal/domain":   {"internal/platform", "internal/fault"},
+		"internal/cell":     {"internal/domain", "internal/platform", "internal/fault"},
+		"internal/edge":     {"internal/cell", "internal/domain", "internal/platform", "internal/fault", "openapi"},
+		"internal/app":      {"internal/edge", "internal/cell", "internal/domain", "internal/platform", "internal/fault", "openapi", "schema"},
+		"cmd":               {"internal/app", "internal/domain", "internal/platform"},
+	}
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestImportsFollowTheArchitecture(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		if strings.HasPrefix(from, "internal/testkit") || strings.HasPrefix(from, "internal/archtest") || strings.HasPrefix(from, "internal/e2e") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to, ours := strings.CutPrefix(imported, module); ours {
+				checkImport(t, from, to)
+			}
+		}
+	}
+}
+
+func checkImport(t *testing.T, from, to string) {
+	t.Helper()
+	fromNoun, fromDomain := strings.CutPrefix(from, "internal/domain/")
+	toNoun, toDomain := strings.CutPrefix(to, "internal/domain/")
+	if fromDomain && toDomain {
+		allowed, known := domain()[fromNoun]
+		if !known {
+			t.Errorf("domain/%s has no line in the graph: add what its foreign keys point to", fromNoun)
+		} else if !slices.Contains(allowed, toNoun) {
+			t.Errorf("domain/%s must not import domain/%s: no foreign key points that way", fromNoun, toNoun)
+		}
+		return
+	}
+	part, target := partOf(from), partOf(to)
+	if part == target {
+		return
+	}
+	allowed, known := layers()[part]
+	if !known {
+		t.Errorf("%s stands outside of the architecture: add its part to the layers", from)
+	} else if !slices.Contains(allowed, target) {
+		t.Errorf("%s must not import %s", from, to)
+	}
+}
+
+func partOf(path string) string {
+	segments := strings.SplitN(path, "/", 3)
+	if segments[0] == "internal" && len(segments) > 1 {
+		return segments[0] + "/" + segments[1]
+	}
+	return segments[0]
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...")
+	command.Dir = root(t)
+	output, err := command.Output()
+	require.NoError(t, err)
+	var all []pkg
+	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// maxLines is where a file stops; 300 is where it should.
+const maxLines = 500
+
+func TestFilesStaySmall(t *testing.T) {
+	t.Parallel()
+	err := filepath.WalkDir(root(t), func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == ".bin" || entry.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if lines := bytes.Count(content, []byte("\n")); lines > maxLines {
+			t.Errorf("%s has %d lines: split it before it passes %d", path, lines, maxLines)
+		}
+		return err
+	})
+	require.NoError(t, err)
+}
+
+func TestThePoolIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"domain", "edge"} {
+		err := filepath.WalkDir(filepath.Join(root(t), "internal", part), func(path string, _ os.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if bytes.Contains(content, []byte(".Pool()")) || bytes.Contains(content, []byte("pgxpool")) {
+				t.Errorf("%s reaches for the connection pool: use postgres.Scope or postgres.Tx", path)
+			}
+			return err
+		})
+		require.NoError(t, err)
+	}
+}

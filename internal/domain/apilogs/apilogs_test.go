@@ -1,0 +1,69 @@
+package apilogs_test
+
+import (
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/apilogs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestLog_KeepsEntriesFieldByField(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	org, _ := w.Org(t)
+	key, _ := w.Key(t, org)
+	log := apilogs.New(w.DB, quiet())
+	entry := apilogs.Entry{
+		OrgID: org, ID: apilogs.NewRequestID(w.Clock.Now()), KeyID: key, Method: "POST", Path: "/v1/labels", Route: "/labels",
+		Status: 409, Code: "already_exists", Duration: 1234 * time.Microsecond, IP: netip.MustParseAddr("2001:db8::1"),
+		UserAgent: "curl/8", Replayed: true,
+	}
+	log.Add(entry)
+	log.Flush()
+	entries, err := log.List(t.Context(), org, 10)
+	require.NoError(t, err)
+	require.Equal(t, []apilogs.Entry{entry}, entries)
+}
+
+func TestLog_StoresWhatPostgresAcceptsAndNoSecret(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	org, _ := w.Org(t)
+	_, secret := w.Key(t, org)
+	log := apilogs.New(w.DB, quiet())
+	for _, odd := range []string{"/v1/" + secret, "/v1/\x00\xff", "/v1/" + strings.Repeat("ü", 1000), secret + "\x00" + secret} {
+		log.Add(apilogs.Entry{OrgID: org, ID: apilogs.NewRequestID(w.Clock.Now()), Path: odd, UserAgent: odd, Method: odd})
+	}
+	log.Flush()
+	require.Zero(t, log.Dropped())
+	entries, err := log.List(t.Context(), org, 10)
+	require.NoError(t, err)
+	require.Len(t, entries, 4)
+	for _, entry := range entries {
+		require.NotContains(t, entry.Path+entry.UserAgent+entry.Method, secret)
+		require.LessOrEqual(t, len(entry.Path), 512)
+	}
+}
+
+func TestLog_DropsWithACountWhenTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: "postgres://127.0.0.1:1/away", AcquireWait: 10 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	log := apilogs.New(db, quiet())
+	for range 50_005 {
+		log.Add(apilogs.Entry{})
+	}
+	require.EqualValues(t, 5, log.Dropped(), "memory is bounded")
+	log.Flush()
+	require.EqualValues(t, 50_005, log.Dropped())
+}

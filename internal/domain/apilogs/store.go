@@ -1,0 +1,114 @@
+package apilogs
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// storable drops what a text column refuses: NUL and broken UTF-8.
+func storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+}
+
+const sqlInsertEntries = `
+INSERT INTO api_log (org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed)
+SELECT *
+FROM unnest(@orgs::uuid[], @ids::uuid[], @keys::uuid[], @methods::text[], @paths::text[], @routes::text[], @statuses::smallint[],
+            @codes::text[], @durations::bigint[], @ips::inet[], @agents::text[], @replays::boolean[]) AS entry (org_id)
+WHERE EXISTS (
+  SELECT
+  FROM organizations o
+  WHERE o.org_id = entry.org_id
+    AND o.frozen_at IS NULL
+)`
+
+// insertEntries leaves out organizations that are on their way to another cell, and
+// returns how many entries it wrote.
+func insertEntries(ctx context.Context, db *postgres.DB, entries []Entry) (int64, error) {
+	columns := struct {
+		orgs      []orgs.ID
+		ids       []RequestID
+		keys      []apikeys.ID
+		methods   []string
+		paths     []string
+		routes    []string
+		statuses  []int16
+		codes     []string
+		durations []int64
+		ips       []*netip.Addr
+		agents    []string
+		replays   []bool
+	}{}
+	for _, e := range entries {
+		columns.orgs = append(columns.orgs, e.OrgID)
+		columns.ids = append(columns.ids, e.ID)
+		columns.keys = append(columns.keys, e.KeyID)
+		columns.methods = append(columns.methods, e.Method)
+		columns.paths = append(columns.paths, e.Path)
+		columns.routes = append(columns.routes, e.Route)
+		columns.statuses = append(columns.statuses, int16(e.Status)) //nolint:gosec // an HTTP status
+		columns.codes = append(columns.codes, e.Code)
+		columns.durations = append(columns.durations, e.Duration.Microseconds())
+		columns.ips = append(columns.ips, addrOrNil(e.IP))
+		columns.agents = append(columns.agents, e.UserAgent)
+		columns.replays = append(columns.replays, e.Replayed)
+	}
+	return postgres.InSystemTx(ctx, db, "API log of all organizations", func(tx *postgres.Tx) (int64, error) {
+		return tx.Exec(ctx, sqlInsertEntries, postgres.Args{
+			"orgs": columns.orgs, "ids": columns.ids, "keys": columns.keys, "methods": columns.methods, "paths": columns.paths,
+			"routes": columns.routes, "statuses": columns.statuses, "codes": columns.codes, "durations": columns.durations,
+			"ips": columns.ips, "agents": columns.agents, "replays": columns.replays,
+		})
+	})
+}
+
+func addrOrNil(addr netip.Addr) *netip.Addr {
+	if !addr.IsValid() {
+		return nil
+	}
+	return &addr
+}
+
+type row struct {
+	OrgID      orgs.ID
+	ID         RequestID
+	KeyID      apikeys.ID
+	Method     string
+	Path       string
+	Route      string
+	Status     int
+	Code       string
+	DurationUs int64
+	IP         *netip.Addr
+	UserAgent  string
+	Replayed   bool
+}
+
+const sqlListEntries = `
+SELECT org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed
+FROM api_log
+WHERE org_id = @org_id
+ORDER BY id DESC
+LIMIT @limit`
+
+func listEntries(ctx context.Context, scope postgres.Scope, limit int) ([]Entry, error) {
+	rows, err := postgres.Many[row](ctx, scope, sqlListEntries, postgres.Args{"limit": limit})
+	entries := make([]Entry, 0, len(rows))
+	for _, r := range rows {
+		entry := Entry{
+			OrgID: r.OrgID, ID: r.ID, KeyID: r.KeyID, Method: r.Method, Path: r.Path, Route: r.Route, Status: r.Status,
+			Code: r.Code, Duration: time.Duration(r.DurationUs) * time.Microsecond, UserAgent: r.UserAgent, Replayed: r.Replayed,
+		}
+		if r.IP != nil {
+			entry.IP = *r.IP
+		}
+		entries = append(entries, entry)
+	}
+	return entries, err
+}

@@ -1,0 +1,91 @@
+// Package audit keeps who did what: every verb that issues, revokes, suspends, restores
+// or moves records its principal here, in its own transaction. Rows are never changed.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// Kind is what sort of caller acted.
+type Kind string
+
+// The kinds of caller.
+const (
+	Key    Kind = "key"
+	User   Kind = "user"
+	System Kind = "system"
+)
+
+// Principal is a caller: an API key, a person, or the service itself.
+type Principal struct {
+	Kind Kind
+	ID   string
+}
+
+// Operator is whoever holds the command line of the server.
+func Operator() Principal { return Principal{Kind: System, ID: "parley admin"} }
+
+// ID names an entry.
+type ID = ids.Public[entryKind]
+
+type entryKind struct{}
+
+func (entryKind) Prefix() string { return "" }
+
+// Entry is one deed.
+type Entry struct {
+	ID        ID
+	ActorKind Kind
+	ActorID   string
+	Action    string
+	Target    string
+	Detail    json.RawMessage
+}
+
+// Log writes and reads the entries of a cell.
+type Log struct {
+	db    *postgres.DB
+	clock clock.Clock
+}
+
+// New builds the log.
+func New(db *postgres.DB, clock clock.Clock) *Log { return &Log{db: db, clock: clock} }
+
+const sqlInsert = `
+INSERT INTO audit_log (org_id, id, actor_kind, actor_id, action, target, detail)
+VALUES (@org_id, @id, @actor_kind, @actor_id, @action, @target, @detail)`
+
+// RecordTx notes that a principal did action to target; detail may be nil.
+func (l *Log) RecordTx(ctx context.Context, tx *postgres.Tx, by Principal, action, target string, detail map[string]any) error {
+	if detail == nil {
+		detail = map[string]any{}
+	}
+	_, err := tx.Exec(ctx, sqlInsert, postgres.Args{
+		"id":         ids.New[entryKind](l.clock.Now()),
+		"actor_kind": by.Kind,
+		"actor_id":   by.ID,
+		"action":     action,
+		"target":     target,
+		"detail":     detail,
+	})
+	return err
+}
+
+const sqlList = `
+SELECT id, actor_kind, actor_id, action, target, detail
+FROM audit_log
+WHERE org_id = @org_id
+  AND id >= @since
+ORDER BY id DESC
+LIMIT @limit`
+
+// List returns the newest entries since a moment.
+func (l *Log) List(ctx context.Context, org ids.Org, since time.Time, limit int) ([]Entry, error) {
+	return postgres.Many[Entry](ctx, l.db.Of(org), sqlList, postgres.Args{"since": ids.Floor[entryKind](since), "limit": limit})
+}

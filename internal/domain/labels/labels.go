@@ -1,0 +1,71 @@
+// Package labels owns the labels of a team, by which contacts and conversations are
+// sorted. Who carries a label is known to the labelled side, never here.
+package labels
+
+import (
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/patch"
+)
+
+// ID names a label.
+type ID = ids.Public[kind]
+
+type kind struct{}
+
+func (kind) Prefix() string { return "lbl_" }
+
+// Label is a name and a color; the name is unique in its team, whatever its case.
+type Label struct {
+	ID        ID
+	TeamID    orgs.TeamID
+	Name      string
+	Color     string
+	UpdatedAt time.Time
+}
+
+// Draft creates a label. TeamID may be nil when the organization has one team.
+type Draft struct {
+	Name   string       `json:"name"`
+	Color  string       `json:"color"`
+	TeamID *orgs.TeamID `json:"team_id"`
+}
+
+func (d *Draft) check() error {
+	if d.Color == "" {
+		d.Color = "gray"
+	}
+	return checkName(d.Name)
+}
+
+// Patch changes a label.
+type Patch struct {
+	Name  patch.Field[string] `json:"name"`
+	Color patch.Field[string] `json:"color"`
+}
+
+func (p Patch) check() error {
+	if p.Name.Set {
+		return checkName(p.Name.Value)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if strings.TrimSpace(name) == "" {
+		return fault.Invalid("name", "must not be blank")
+	}
+	return nil
+}
+
+func (l *Label) apply(p Patch, now time.Time) (changed bool) {
+	renamed, recolored := patch.Apply(p.Name, &l.Name), patch.Apply(p.Color, &l.Color)
+	if changed = renamed || recolored; changed {
+		l.UpdatedAt = now
+	}
+	return changed
+}

@@ -1,0 +1,30 @@
+package labels
+
+import (
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/clock"
+)
+
+// Resource is the JSON of a label.
+type Resource struct {
+	ID        ID          `json:"id"`
+	Object    string      `json:"object"`
+	Name      string      `json:"name"`
+	Color     string      `json:"color"`
+	TeamID    orgs.TeamID `json:"team_id"`
+	CreatedAt clock.Stamp `json:"created_at"`
+	UpdatedAt clock.Stamp `json:"updated_at"`
+}
+
+// Resource prints the label.
+func (l Label) Resource() Resource {
+	return Resource{
+		ID:        l.ID,
+		Object:    "label",
+		Name:      l.Name,
+		Color:     l.Color,
+		TeamID:    l.TeamID,
+		CreatedAt: clock.Stamp(l.ID.CreatedAt()),
+		UpdatedAt: clock.Stamp(l.UpdatedAt),
+	}
+}

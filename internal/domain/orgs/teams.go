@@ -1,0 +1,91 @@
+package orgs
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// CreateTeam adds a team.
+func (s *Service) CreateTeam(ctx context.Context, org ID, by audit.Principal, name string) (Team, error) {
+	if strings.TrimSpace(name) == "" {
+		return Team{}, fault.Missing("name")
+	}
+	team := Team{ID: ids.NewPlain[teamKind](s.clock.Now()), Name: name}
+	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Team, error) {
+		if err := insertTeam(ctx, tx, team); err != nil {
+			return Team{}, organizationFault(err)
+		}
+		return team, s.audit.RecordTx(ctx, tx, by, "team.created", team.ID.String(), nil)
+	})
+}
+
+// Teams returns the teams of an organization, oldest first.
+func (s *Service) Teams(ctx context.Context, org ID) ([]Team, error) {
+	return listTeams(ctx, s.db.Of(org))
+}
+
+// TeamTx resolves the team of a new row: the one given, or the only one there is.
+func (s *Service) TeamTx(ctx context.Context, tx *postgres.Tx, given *TeamID) (TeamID, error) {
+	if given != nil {
+		team, err := teamByID(ctx, tx, *given)
+		if errors.Is(err, postgres.ErrNoRow) {
+			return TeamID{}, fault.NotFound("team").At("team_id")
+		}
+		return team.ID, err
+	}
+	teams, err := listTeams(ctx, tx)
+	if err != nil {
+		return TeamID{}, err
+	}
+	if len(teams) != 1 {
+		return TeamID{}, fault.Missing("team_id")
+	}
+	return teams[0].ID, nil
+}
+
+// CreateUser adds a person and puts them in a team.
+func (s *Service) CreateUser(ctx context.Context, org ID, by audit.Principal, team *TeamID, name, email string) (User, error) {
+	if strings.TrimSpace(email) == "" {
+		return User{}, fault.Missing("email")
+	}
+	user := User{ID: ids.NewPlain[userKind](s.clock.Now()), Email: &email}
+	if name != "" {
+		user.Name = &name
+	}
+	created, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (User, error) {
+		member, err := s.TeamTx(ctx, tx, team)
+		if err != nil {
+			return User{}, err
+		}
+		if err := insertUser(ctx, tx, user); err != nil {
+			return User{}, organizationFault(err)
+		}
+		if err := insertMember(ctx, tx, member, user.ID); err != nil {
+			return User{}, err
+		}
+		return user, s.audit.RecordTx(ctx, tx, by, "user.created", user.ID.String(), nil)
+	})
+	if postgres.Violates(err, "users_email_unique") {
+		return User{}, fault.New(fault.AlreadyExists, "The organization already has a user with the address %s.", email).At("email")
+	}
+	return created, err
+}
+
+// Users returns the people of an organization, oldest first.
+func (s *Service) Users(ctx context.Context, org ID) ([]User, error) {
+	return listUsers(ctx, s.db.Of(org))
+}
+
+// organizationFault names the organization that a foreign key did not find.
+func organizationFault(err error) error {
+	if postgres.Violates(err, "teams_org_id_fkey") || postgres.Violates(err, "users_org_id_fkey") {
+		return notFound()
+	}
+	return err
+}

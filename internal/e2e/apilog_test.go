@@ -1,0 +1,190 @@
+package e2e_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/apilogs"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/testkit/proc"
+)
+
+const (
+	requestsOfAKind = 40
+	workers         = 8
+)
+
+// kind is one sort of request: who sends it, what, and what is answered.
+type kind struct {
+	name   string
+	who    caller
+	sent   func(n int) call
+	status int
+	code   string
+	route  string
+	// path is what the log shows when it is not the path as sent.
+	path     string
+	replayed bool
+	// unlogged requests have no known key.
+	unlogged bool
+	// mostly marks a kind whose first few requests are answered otherwise.
+	mostly bool
+}
+
+// caller is an organization's key.
+type caller struct {
+	org        orgs.ID
+	keyID, key string
+}
+
+// sighting is one request with its answer.
+type sighting struct {
+	kind   kind
+	sent   call
+	got    answer
+	marker string
+	ip     string
+}
+
+// Every request of a known key is in the log as it was answered, and no secret is anywhere.
+func TestTheAPILogTellsEveryRequestAndNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	server := w.serve(t, proc.Settings{"PARLEY_LOG_LEVEL": "debug"})
+	scene := newScene(t, w, server)
+	kinds := scene.kinds()
+
+	sightings := make([]sighting, len(kinds)*requestsOfAKind)
+	require.NoError(t, each(workers, func(worker int) error {
+		for i := worker; i < len(sightings); i += workers {
+			seen, err := scene.send(t, kinds[i%len(kinds)], i)
+			if err != nil {
+				return fmt.Errorf("%s: %w", seen.kind.name, err)
+			}
+			sightings[i] = seen
+		}
+		return nil
+	}))
+	server.stop(t)
+
+	logged := scene.logged(t)
+	byStatus, rows := map[int]int{}, 0
+	for _, s := range sightings {
+		byStatus[s.got.status]++
+		entries := logged[s.marker]
+		if s.kind.unlogged {
+			require.Empty(t, entries, "%s is nobody's", s.kind.name)
+			continue
+		}
+		rows++
+		require.Len(t, entries, 1, "%s: %s", s.kind.name, s.got.body)
+		s.requireEqual(t, entries[0])
+	}
+	for _, k := range kinds {
+		require.True(t, slices.ContainsFunc(sightings, func(s sighting) bool { return s.kind.name == k.name && s.got.status == k.status }), k.name)
+	}
+	require.Equal(t, rows, w.count(t, `SELECT count(*) FROM api_log WHERE user_agent LIKE 'e2e/%'`))
+	t.Logf("%d requests of %d kinds, %d rows; by status: %v", len(sightings), len(kinds), rows, byStatus)
+	scene.requireNoSecret(t, server.Log(t))
+}
+
+// send makes the n-th request, from an address and with a user agent of its own.
+func (sc *scene) send(t *testing.T, k kind, n int) (sighting, error) {
+	t.Helper()
+	seen := sighting{kind: k, sent: k.sent(n), marker: fmt.Sprintf("e2e/%d", n), ip: fmt.Sprintf("10.1.%d.%d", n/250, n%250+1)}
+	if seen.sent.header == nil {
+		seen.sent.header = map[string]string{}
+	}
+	seen.sent.header["X-Forwarded-For"] = seen.ip
+	if seen.sent.header["User-Agent"] == "" {
+		seen.sent.header["User-Agent"] = seen.marker
+	}
+	sender := sc.server.client(k.who.key)
+	defer sender.http.CloseIdleConnections()
+	var err error
+	seen.got, err = sender.do(t.Context(), seen.sent)
+	if err == nil && !k.mostly && (seen.got.status != k.status || seen.got.code() != k.code) {
+		err = fmt.Errorf("answered %d %s", seen.got.status, seen.got.body)
+	}
+	return seen, err
+}
+
+// logged reads the whole log, by user agent.
+func (sc *scene) logged(t *testing.T) map[string][]apilogs.Entry {
+	t.Helper()
+	all := map[string][]apilogs.Entry{}
+	for _, org := range sc.orgs {
+		entries, err := sc.world.logs.List(t.Context(), org, 100_000)
+		require.NoError(t, err)
+		for _, entry := range entries {
+			marker := strings.Fields(entry.UserAgent)[0]
+			all[marker] = append(all[marker], entry)
+		}
+	}
+	return all
+}
+
+// requireEqual compares an entry with what the caller saw, field by field.
+func (s sighting) requireEqual(t *testing.T, entry apilogs.Entry) {
+	t.Helper()
+	path, _, _ := strings.Cut("/v1"+s.sent.path, "?")
+	if s.kind.path != "" {
+		path = s.kind.path
+	}
+	agent := strings.ReplaceAll(s.sent.header["User-Agent"], canaryAgent, "svc_live_[hidden]")
+	name := s.kind.name
+	require.Equal(t, s.kind.who.org, entry.OrgID, name)
+	require.Equal(t, s.kind.who.keyID, entry.KeyID.String(), name)
+	require.Equal(t, s.sent.method, entry.Method, name)
+	require.Equal(t, path, entry.Path, name)
+	require.Equal(t, s.kind.route, entry.Route, name)
+	require.Equal(t, s.got.status, entry.Status, name)
+	require.Equal(t, s.got.code(), entry.Code, name)
+	require.Equal(t, s.ip, entry.IP.String(), name)
+	require.Equal(t, agent, entry.UserAgent, name)
+	require.Equal(t, s.kind.replayed, entry.Replayed, name)
+	require.Equal(t, s.kind.replayed, s.got.header.Get("Idempotent-Replayed") == "true", name)
+	require.Positive(t, entry.Duration, name)
+	require.LessOrEqual(t, entry.Duration, s.got.took, name)
+	if answered := s.got.header.Get("X-Request-Id"); s.kind.replayed {
+		require.NotEqual(t, answered, entry.ID.String(), "a replay answers the first id and is logged under its own")
+	} else {
+		require.Equal(t, answered, entry.ID.String(), name)
+	}
+}
+
+// requireNoSecret looks for every canary in the whole database and in the process's log,
+// as text and as the hexadecimal digits in which a dump shows bytes.
+func (sc *scene) requireNoSecret(t *testing.T, log string) {
+	t.Helper()
+	dump := func(more ...string) string {
+		out, err := exec.CommandContext(t.Context(), "pg_dump", append(more, sc.world.databaseURL)...).Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	whole := dump()
+	require.Contains(t, whole, "e2e/1\t", "the dump holds the API log")
+	require.Contains(t, log, "request.handled")
+	for name, canary := range sc.canaries {
+		require.Zero(t, strings.Count(whole, canary), "the %s is in the database", name)
+		require.Zero(t, strings.Count(whole, hex.EncodeToString([]byte(canary))), "the %s is in the database", name)
+		require.Zero(t, strings.Count(log, canary), "the %s is in the log", name)
+	}
+	// What was accepted is kept where it belongs and nowhere else: a label in its table, its key beside the sealed answer.
+	elsewhere := dump("--exclude-table-data=labels", "--exclude-table-data=idempotency_keys*")
+	for name, canary := range sc.kept {
+		require.Positive(t, strings.Count(whole, canary), name)
+		require.Zero(t, strings.Count(elsewhere, canary), "the %s is elsewhere in the database", name)
+		require.Zero(t, strings.Count(whole, hex.EncodeToString([]byte(canary))), "the stored answer shows the %s", name)
+		require.Zero(t, strings.Count(log, canary), "the %s is in the log", name)
+	}
+	t.Logf("0 of %d canaries in the dump (%d bytes) and the log (%d bytes): %v",
+		len(sc.canaries)+len(sc.kept), len(whole), len(log), slices.Sorted(maps.Keys(sc.canaries)))
+}

@@ -1,0 +1,80 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/testkit/proc"
+)
+
+// missingDatabase is the address of a database that does not exist yet.
+func (w *world) missingDatabase(t *testing.T) string {
+	t.Helper()
+	address, err := url.Parse(w.databaseURL)
+	require.NoError(t, err)
+	name := "e2e_dev_" + ulid.Make().String()
+	address.Path, address.User = "/"+name, url.User("postgres")
+	t.Cleanup(func() {
+		server := *address
+		server.Path = "/postgres"
+		dropDatabase(t, server.String(), name)
+	})
+	return address.String()
+}
+
+// develop starts `parley dev --json` and returns what its first line says.
+func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string) {
+	t.Helper()
+	process := proc.Start(t, proc.Settings{"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4"}, "dev", "--json", "--addr", "127.0.0.1:0")
+	var ready map[string]string
+	require.NoError(t, json.Unmarshal([]byte(process.FirstLine(t)), &ready))
+	return process, ready
+}
+
+func TestDevIsReadyForTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	databaseURL := w.missingDatabase(t)
+	process, ready := develop(t, databaseURL)
+	require.Equal(t, []string{"api_key", "base_url", "organization_id", "public_url", "team_id", "user_id"}, slices.Sorted(maps.Keys(ready)))
+	require.Equal(t, ready["public_url"]+"/v1", ready["base_url"])
+
+	caller := &client{base: ready["base_url"], key: ready["api_key"], http: newHTTP()}
+	shown, err := caller.get(t.Context(), "/me")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, shown.status, "the first line is printed when ready: %s", shown.body)
+	require.Equal(t, ready["organization_id"], shown.data(t)["organization"].(map[string]any)["id"])
+	team := shown.data(t)["teams"].([]any)[0].(map[string]any)
+	require.Equal(t, ready["team_id"], team["id"])
+	require.Equal(t, ready["user_id"], team["members"].([]any)[0].(map[string]any)["id"])
+	made, err := caller.create(t.Context(), "VIP", "first")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusCreated, made.status, "%s", made.body)
+	process.Stop()
+	require.Equal(t, 0, process.ExitCode(t, stopWithin))
+
+	process, again := develop(t, databaseURL)
+	for _, kept := range []string{"organization_id", "team_id", "user_id"} {
+		require.Equal(t, ready[kept], again[kept], kept)
+	}
+	require.NotEqual(t, ready["api_key"], again["api_key"], "a new key is minted")
+	for _, key := range []string{ready["api_key"], again["api_key"]} {
+		caller := &client{base: again["base_url"], key: key, http: newHTTP()}
+		kept, err := caller.get(t.Context(), fmt.Sprintf("/labels/%s", made.data(t)["id"]))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, kept.status, "%s", kept.body)
+		replayed, err := caller.create(t.Context(), "VIP", "first")
+		require.NoError(t, err)
+		require.Equal(t, string(made.body), string(replayed.body), "what was sealed before the restart is opened after it")
+	}
+	process.Stop()
+	require.Equal(t, 0, process.ExitCode(t, stopWithin))
+}

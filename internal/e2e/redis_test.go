@@ -1,0 +1,157 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/testkit/proc"
+)
+
+const withoutRedis = 2_000
+
+// keysOf are keys of as many organizations: each has a bucket to ask Redis for.
+func (w *world) keysOf(t *testing.T, organizations int) []string {
+	t.Helper()
+	keys := make([]string, organizations)
+	for i := range keys {
+		_, keys[i] = w.key(t, w.org(t, unlimited))
+	}
+	return keys
+}
+
+// run sends n requests by eight clients and tells after each how many are done.
+func run(t *testing.T, server *server, keys []string, n int, done *atomic.Int64) error {
+	t.Helper()
+	return each(workers, func(worker int) error {
+		caller := server.client("")
+		for i := worker; i < n; i += workers {
+			mine := &client{base: caller.base, key: keys[i%len(keys)], http: caller.http}
+			sent := call{method: http.MethodGet, path: "/labels?limit=1"}
+			if i%10 == 0 {
+				sent = creating(fmt.Sprint("label ", i), "")
+			}
+			got, err := mine.do(t.Context(), sent)
+			if err != nil {
+				return err
+			}
+			if got.status != http.StatusOK && got.status != http.StatusCreated {
+				return fmt.Errorf("request %d: %d %s", i, got.status, got.body)
+			}
+			done.Add(1)
+		}
+		return nil
+	})
+}
+
+func TestRequestsDoNotNeedRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	keys := w.keysOf(t, 20)
+	server := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": "redis://" + proc.FreeAddress(t)})
+	var done atomic.Int64
+	started := time.Now()
+	require.NoError(t, run(t, server, keys, withoutRedis, &done))
+	require.EqualValues(t, withoutRedis, done.Load())
+	require.Equal(t, 1, server.metric(t, "parley_ratelimit_redis_fallback"), "the limiter knows that it is alone")
+	t.Logf("%d requests in %s without Redis: 0 errors", withoutRedis, time.Since(started))
+}
+
+func TestRequestsSurviveTheDeathOfRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	keys := w.keysOf(t, 20)
+	store := proc.NewRedis(t)
+	server := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": store.URL()})
+	var done atomic.Int64
+	ended := make(chan error, 1)
+	go func() { ended <- run(t, server, keys, withoutRedis, &done) }()
+	after := func(share int64) {
+		t.Helper()
+		proc.Eventually(t, proc.Patience, "progress", func() bool { return done.Load() >= withoutRedis*share/10 || len(ended) > 0 })
+	}
+	after(2)
+	store.Kill()
+	after(4)
+	store.Start(t)
+	admin := redis.NewClient(&redis.Options{Addr: store.Address})
+	defer admin.Close()
+	for share := int64(5); share < 8; share++ {
+		after(share)
+		require.NoError(t, admin.FlushAll(t.Context()).Err())
+	}
+	store.Kill()
+	require.NoError(t, <-ended)
+	require.EqualValues(t, withoutRedis, done.Load())
+	t.Logf("%d requests over two deaths and three losses of all that Redis knew: 0 errors; %d of %d questions to Redis failed",
+		withoutRedis, server.metric(t, "parley_ratelimit_redis_errors_total"), server.metric(t, "parley_ratelimit_redis_calls_total"))
+}
+
+const (
+	rounds       = 3
+	perRound     = 3_000
+	slowness     = 2 * time.Second
+	addedAtMost  = 60 * time.Millisecond
+	interleavers = 4
+)
+
+// This one is about milliseconds and runs alone: it is not parallel.
+func TestASlowRedisAddsLittle(t *testing.T) { //nolint:paralleltest // as above
+	w := newWorld(t)
+	keys := w.keysOf(t, 50)
+	store := proc.NewRedis(t)
+	slow := proc.NewProxy(t, store.Address)
+	baseline := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": store.URL()})
+	suffering := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": "redis://" + slow.Address})
+	added := make([]time.Duration, rounds)
+	for round := range rounds {
+		slow.Delay(0)
+		proc.Eventually(t, proc.Patience, "the limiter finds Redis", func() bool {
+			return suffering.metric(t, "parley_ratelimit_redis_fallback") == 0
+		})
+		slow.Delay(slowness)
+		calm, pained := interleave(t, baseline, suffering, keys)
+		added[round] = quantile(pained, .99) - quantile(calm, .99)
+		t.Logf("round %d, %d requests each: baseline p50 %s p99 %s max %s; slow Redis p50 %s p99 %s max %s; p99 %+v; fallback %d", round+1, perRound,
+			quantile(calm, .5), quantile(calm, .99), quantile(calm, 1),
+			quantile(pained, .5), quantile(pained, .99), quantile(pained, 1), added[round],
+			suffering.metric(t, "parley_ratelimit_redis_fallback"))
+		require.Equal(t, 1, suffering.metric(t, "parley_ratelimit_redis_fallback"), "the slowness was felt")
+	}
+	slices.Sort(added)
+	t.Logf("added p99, median of %d: %s; questions to Redis: baseline %d, slow %d", rounds, added[rounds/2],
+		baseline.metric(t, "parley_ratelimit_redis_calls_total"), suffering.metric(t, "parley_ratelimit_redis_calls_total"))
+	require.LessOrEqual(t, added[rounds/2], addedAtMost)
+}
+
+// interleave asks two processes in turn, so that noise falls on both.
+func interleave(t *testing.T, one, other *server, keys []string) (ofOne, ofOther []time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	require.NoError(t, each(interleavers, func(worker int) error {
+		callers := []*client{one.client(""), other.client("")}
+		var took [2][]time.Duration
+		for i := worker; i < perRound; i += interleavers {
+			for side, caller := range callers {
+				caller.key = keys[i%len(keys)]
+				got, err := caller.get(t.Context(), "/labels?limit=1")
+				if err != nil || got.status != http.StatusOK {
+					return fmt.Errorf("%d %s %w", got.status, got.body, err)
+				}
+				took[side] = append(took[side], got.took)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ofOne, ofOther = append(ofOne, took[0]...), append(ofOther, took[1]...)
+		return nil
+	}))
+	return ofOne, ofOther
+}

@@ -1,0 +1,160 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/testkit/proc"
+)
+
+const (
+	revoked = 200
+	// afterwards is how many requests follow each revocation on each process.
+	afterwards = 3
+)
+
+func TestARevokedKeyIsRefusedByEveryProcessAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	org := w.org(t, unlimited)
+	processes := []*server{w.serve(t, nil), w.serve(t, nil)}
+	_, busyKey := w.key(t, org)
+	calm, served := load(t, processes, busyKey)
+	defer calm()
+
+	started, checked := time.Now(), 0
+	for i := range revoked {
+		id, key := w.key(t, org)
+		suspects := make([]*suspect, len(processes))
+		for j, process := range processes {
+			suspects[j] = watch(t.Context(), process.client(key), fmt.Sprintf("10.%d.%d", j, i))
+		}
+		for _, s := range suspects {
+			proc.Eventually(t, proc.Patience, "the key is used on both processes", func() bool { return s.served.Load() > 0 })
+		}
+		w.revoke(t, org, id)
+		returned := time.Now()
+		for _, s := range suspects {
+			checked += s.check(t, returned)
+		}
+	}
+	calm()
+	t.Logf("%d keys revoked by the command in %s under load (%d requests beside): %d requests started after a revocation, 0 served",
+		revoked, time.Since(started), served.Load(), checked)
+	require.GreaterOrEqual(t, checked, revoked*len(processes)*afterwards)
+}
+
+func (w *world) revoke(t *testing.T, org orgs.ID, id apikeys.ID) {
+	t.Helper()
+	done := proc.Run(t, w.settings(), "admin", "key", "revoke", "--org", org.String(), "--key", id.String())
+	require.Equal(t, 0, done.Code, done.Stderr)
+}
+
+// load keeps eight clients busy on all processes until it is called off.
+func load(t *testing.T, processes []*server, key string) (calm func(), served *atomic.Int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	served = &atomic.Int64{}
+	for range 8 {
+		callers := []*client{processes[0].client(key), processes[1].client(key)}
+		busy.Go(func() {
+			pace := time.NewTicker(10 * time.Millisecond)
+			defer pace.Stop()
+			for n := 0; ctx.Err() == nil; n++ {
+				<-pace.C // a load, not a measurement of the machine
+				got, err := callers[n%2].get(ctx, "/labels?limit=5")
+				if ctx.Err() == nil && (err != nil || got.status != http.StatusOK) {
+					t.Errorf("under load: %d %s %v", got.status, got.body, err)
+					return
+				}
+				served.Add(1)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		busy.Wait()
+	}, served
+}
+
+// suspect uses one key on one process without pause.
+type suspect struct {
+	served  atomic.Int64
+	stop    context.CancelFunc
+	stopped chan struct{}
+
+	mu      sync.Mutex
+	answers []answer
+	err     error
+}
+
+// watch sends from ever new addresses: too many bad keys from one would be limited.
+func watch(ctx context.Context, caller *client, network string) *suspect {
+	ctx, stop := context.WithCancel(ctx)
+	s := &suspect{stop: stop, stopped: make(chan struct{})}
+	go func() {
+		defer close(s.stopped)
+		defer caller.http.CloseIdleConnections()
+		for n := 0; ctx.Err() == nil; n++ {
+			from := map[string]string{"X-Forwarded-For": fmt.Sprintf("%s.%d", network, n%250)}
+			got, err := caller.do(ctx, call{method: http.MethodGet, path: "/labels?limit=1", header: from})
+			if ctx.Err() != nil {
+				return
+			}
+			s.note(got, err)
+		}
+	}()
+	return s
+}
+
+func (s *suspect) note(got answer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers = append(s.answers, got); err != nil {
+		s.err = err
+	}
+	if got.status == http.StatusOK {
+		s.served.Add(1)
+	}
+}
+
+// since are the answers to requests that started after a moment.
+func (s *suspect) since(moment time.Time) (later []answer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, got := range s.answers {
+		if got.started.After(moment) {
+			later = append(later, got)
+		}
+	}
+	return later, s.err
+}
+
+// check holds every request that started after the revocation had returned.
+func (s *suspect) check(t *testing.T, returned time.Time) int {
+	t.Helper()
+	var later []answer
+	proc.Eventually(t, proc.Patience, "requests after the revocation", func() bool {
+		var err error
+		later, err = s.since(returned)
+		require.NoError(t, err)
+		return len(later) >= afterwards
+	})
+	s.stop()
+	<-s.stopped
+	for _, got := range later {
+		require.Equal(t, http.StatusUnauthorized, got.status, "%s later: %s", got.started.Sub(returned), got.body)
+		require.Equal(t, "revoked_api_key", got.code())
+	}
+	return len(later)
+}

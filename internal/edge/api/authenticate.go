@@ -1,0 +1,103 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/directory"
+)
+
+const scheme = "Bearer "
+
+// byKey finds out whose request this is by its API key. A known key is noted even when
+// it is refused, so that the refusal is logged under its organization.
+func (a *API) byKey(c *call) error {
+	c.byKey = true
+	presented, err := bearer(c.request.Header)
+	if err != nil {
+		return a.suspect(c, err)
+	}
+	hash, err := apikeys.Hash(presented)
+	if err != nil {
+		return a.suspect(c, err)
+	}
+	route, err := a.Directory.Find(c.ctx(), directory.APIKey, hash)
+	if err == nil {
+		err = a.enterCell(c, route, hash)
+	}
+	if errors.Is(err, apikeys.ErrElsewhere) { // the organization moved since the route was learnt
+		if route, err = a.Directory.Reread(c.ctx(), directory.APIKey, hash); err == nil {
+			err = a.enterCell(c, route, hash)
+		}
+	}
+	switch {
+	case errors.Is(err, directory.ErrUnknown):
+		return a.suspect(c, apikeys.Unknown())
+	case errors.Is(err, apikeys.ErrElsewhere):
+		return fault.Moving()
+	default:
+		return a.suspect(c, err)
+	}
+}
+
+// enterCell asks the cell of the route who has the key.
+func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
+	home, served := a.Cells[route.Cell]
+	if !served {
+		return fault.Unavailable(time.Second, fmt.Errorf("cell %s is not served here", route.Cell))
+	}
+	c.cell = home
+	leave, err := a.enter(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c.caller, err = home.Keys.Authenticate(c.ctx(), route.OrgID, route.Epoch, hash)
+	return err
+}
+
+// suspect counts a bad key against the address it came from.
+func (a *API) suspect(c *call, err error) error {
+	if err == nil || errorType(fault.Of(err)) != authenticationError {
+		return err
+	}
+	if guess := a.Guesses.Take(neighbourhood(c.ip)); !guess.Allowed {
+		c.bucket = &guess
+		return &fault.Error{
+			Code:       fault.RateLimitExceeded,
+			Message:    "Too many requests with a bad API key from this address. Check the key, then retry after the time given in Retry-After.",
+			RetryAfter: guess.RetryAfter,
+		}
+	}
+	return err
+}
+
+// neighbourhood is who shares a budget of bad keys: an address, or what one customer of a
+// provider has of IPv6.
+func neighbourhood(ip netip.Addr) string {
+	if ip.Is6() {
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+	return ip.String()
+}
+
+// bearer takes the key from the one place where it is accepted.
+func bearer(header http.Header) (string, error) {
+	values := header.Values("Authorization")
+	if len(values) == 0 {
+		return "", fault.New(fault.MissingAPIKey, "No API key was sent. Send it as `Authorization: Bearer svc_live_…`.")
+	}
+	if len(values) > 1 {
+		return "", fault.New(fault.InvalidAPIKey, "The Authorization header was sent more than once. Send one.")
+	}
+	if value := values[0]; len(value) > len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) {
+		return value[len(scheme):], nil
+	}
+	return "", fault.New(fault.InvalidAPIKey, "The Authorization header holds no bearer token. Send it as `Authorization: Bearer svc_live_…`.")
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/apilogs"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/ratelimit"
+)
+
+// call is one request on its way through the pipeline: each step adds what it found out.
+type call struct {
+	request *http.Request
+	route   *route
+	id      apilogs.RequestID
+	ip      netip.Addr
+	cursors *paging.Cursors
+
+	// caller and cell are set once it is known whose request this is. A public route has neither.
+	caller apikeys.Caller
+	cell   *cell.Cell
+	// byKey requests come from programs, and need a plan with API access.
+	byKey  bool
+	bucket *ratelimit.Decision
+
+	query url.Values
+	body  []byte
+	// render makes the answer of a verb's result, also inside the verb's transaction.
+	render   func(result any) (reply, error)
+	replayed bool
+	// header is sent whatever the answer is.
+	header http.Header
+}
+
+func (c *call) ctx() context.Context { return c.request.Context() }
+
+// org is whose request this is.
+func (c *call) org() orgs.ID { return c.caller.OrgID }
+
+// textID is an id that can be read from text: every typed id of the product.
+type textID[T any] interface {
+	*T
+	UnmarshalText(text []byte) error
+}
+
+// pathID reads an id of the path. A malformed id names nothing, like an unknown one.
+func pathID[T any, P textID[T]](c *call, parameter, noun string) (T, error) {
+	var id T
+	text, err := url.PathUnescape(chi.URLParam(c.request, parameter)) // routes match what was sent
+	if err != nil || P(&id).UnmarshalText([]byte(text)) != nil {
+		return id, fault.NotFound(noun)
+	}
+	return id, nil
+}

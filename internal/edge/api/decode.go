@@ -1,0 +1,201 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/openapi"
+)
+
+// readInput checks the query against the contract and reads the body, which the
+// fingerprint of an idempotent request needs as it came.
+func readInput(c *call) error {
+	operation := c.route.operation
+	if operation == nil {
+		return nil
+	}
+	if err := readQuery(c); err != nil {
+		return err
+	}
+	if operation.Body == nil || !operation.BodyRequired && c.request.ContentLength == 0 {
+		return nil
+	}
+	if err := checkMediaType(c.request.Header); err != nil {
+		return err
+	}
+	if c.request.ContentLength > jsonin.MaxBodyBytes {
+		return errTooLarge
+	}
+	body, err := io.ReadAll(c.request.Body)
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return errTooLarge
+	}
+	if err != nil {
+		return fault.New(fault.InvalidFieldValue, "The body could not be read to its end.")
+	}
+	c.body = body
+	return nil
+}
+
+var errTooLarge = fault.New(fault.RequestTooLarge, "The body is larger than %d bytes.", jsonin.MaxBodyBytes)
+
+func checkMediaType(header http.Header) error {
+	for _, encoding := range header.Values("Content-Encoding") {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return fault.New(fault.UnsupportedMediaType, "Bodies must be sent without Content-Encoding.")
+		}
+	}
+	media, params, err := mime.ParseMediaType(strings.Join(header.Values("Content-Type"), ", "))
+	charset, given := params["charset"]
+	if err != nil || media != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
+		return fault.New(fault.UnsupportedMediaType, "The body must be JSON in UTF-8, sent with `Content-Type: application/json`.")
+	}
+	return nil
+}
+
+// decode reads the body into a Draft or Patch: strictly, then by the contract's schema. A
+// body that may be left out and was is an empty object.
+func decode[T any](c *call) (T, error) {
+	var none T
+	var document jsonin.Document
+	if c.body != nil {
+		var err error
+		if document, err = jsonin.Parse(c.body); err != nil {
+			return none, err
+		}
+	}
+	if err := document.Check(c.route.operation.Body); err != nil {
+		return none, err
+	}
+	return jsonin.Into[T](document)
+}
+
+// readQuery refuses parameters that the operation does not have and values that its
+// schemas do not allow.
+func readQuery(c *call) error {
+	query, err := url.ParseQuery(c.request.URL.RawQuery)
+	if err != nil {
+		return fault.New(fault.InvalidFieldValue, "The query string is malformed: check its percent-encoding.")
+	}
+	c.query = query
+	known := map[string]bool{}
+	for _, parameter := range c.route.operation.Query {
+		known[parameter.Name] = true
+		if err := checkParameter(parameter, query[parameter.Name]); err != nil {
+			return err
+		}
+	}
+	for pair := range strings.SplitSeq(c.request.URL.RawQuery, "&") {
+		escaped, _, _ := strings.Cut(pair, "=")
+		if name, _ := url.QueryUnescape(escaped); pair != "" && !known[name] {
+			return fault.Invalid(printable(name), "is not a parameter of this operation")
+		}
+	}
+	return nil
+}
+
+func checkParameter(parameter openapi.Parameter, values []string) error {
+	switch {
+	case len(values) == 0 && parameter.Required:
+		return fault.Missing(parameter.Name)
+	case len(values) == 0, parameter.Name == "limit", parameter.Name == "cursor":
+		if len(values) > 1 {
+			return fault.Invalid(parameter.Name, "was given more than once")
+		}
+		return nil // limit and cursor have codes of their own
+	case len(values) > 1:
+		return fault.Invalid(parameter.Name, "was given more than once")
+	default:
+		return jsonin.CheckValue(parameter.Name, typed(values[0], parameter.Type), parameter.Schema)
+	}
+}
+
+// printable cuts what a caller sent before it is repeated in an answer.
+func printable(name string) string {
+	const most = 100
+	quoted := strings.Trim(strconv.QuoteToASCII(name), `"`)
+	return quoted[:min(most, len(quoted))]
+}
+
+var integer = regexp.MustCompile(`^-?[0-9]{1,15}$`)
+
+// typed is a value as its schema expects it; what does not look like one stays text, and
+// the schema says so.
+func typed(text, kind string) any {
+	switch {
+	case kind == "integer" && integer.MatchString(text):
+		return json.Number(text)
+	case kind == "boolean" && (text == "true" || text == "false"):
+		return text == "true"
+	default:
+		return text
+	}
+}
+
+// list answers one page of a list. The cursor is bound to everything else in the query
+// and to the path, so that it cannot be used for another walk.
+func list[T, P, R any](
+	c *call, resource func(T) R, page func(context.Context, orgs.ID, paging.Slice[P]) (paging.Page[T, P], error),
+) (reply, error) {
+	slice, err := sliceOf[P](c)
+	if err != nil {
+		return reply{}, err
+	}
+	found, err := page(c.ctx(), c.org(), slice)
+	if err != nil {
+		return reply{}, err
+	}
+	resources := make([]R, len(found.Items))
+	for i, item := range found.Items {
+		resources[i] = resource(item)
+	}
+	body := listEnvelope{Data: resources, RequestID: c.id.String()}
+	if found.Next != nil {
+		cursor, err := paging.Seal(c.cursors, walkOf(c), *found.Next)
+		if err != nil {
+			return reply{}, err
+		}
+		body.HasMore, body.NextCursor = true, &cursor
+	}
+	return reply{status: http.StatusOK, body: body}, nil
+}
+
+func sliceOf[P any](c *call) (paging.Slice[P], error) {
+	slice := paging.Slice[P]{Limit: paging.DefaultLimit}
+	if text, given := c.query["limit"]; given {
+		limit, err := strconv.Atoi(text[0])
+		if err != nil || strconv.Itoa(limit) != text[0] || limit < 1 || limit > paging.MaxLimit {
+			return slice, fault.New(fault.InvalidLimit, "The parameter `limit` must be a number from 1 to %d.", paging.MaxLimit).At("limit")
+		}
+		slice.Limit = limit
+	}
+	if cursor, given := c.query["cursor"]; given {
+		after, err := paging.Open[P](c.cursors, walkOf(c), cursor[0])
+		if err != nil {
+			return slice, err
+		}
+		slice.After = after
+	}
+	return slice, nil
+}
+
+// walkOf is what a cursor belongs to: the path and every parameter but those of the page.
+func walkOf(c *call) paging.List {
+	filters := maps.Clone(c.query)
+	delete(filters, "limit")
+	delete(filters, "cursor")
+	return paging.List{Org: c.org(), Name: c.request.URL.Path, Filters: filters.Encode()}
+}

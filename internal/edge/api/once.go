@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/idempotency"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// once runs the handler; a POST with an Idempotency-Key runs it at most once a day and
+// then repeats its answer.
+func once(c *call) (reply, error) {
+	keys := c.request.Header.Values("Idempotency-Key")
+	if c.request.Method != http.MethodPost || c.route.operation == nil || len(keys) == 0 {
+		return c.handle()
+	}
+	if len(keys) > 1 {
+		return reply{}, fault.New(fault.InvalidFieldValue, "The header Idempotency-Key was sent more than once. Send one.").At("Idempotency-Key")
+	}
+	k := &keeper{call: c, request: idempotency.Request{
+		Org: c.org(), Key: keys[0], Parts: [][]byte{[]byte(c.request.Method), []byte(c.request.URL.EscapedPath()), c.body},
+	}}
+	if err := k.request.Check(); err != nil {
+		return reply{}, err
+	}
+	unwitnessed := c.ctx()
+	if answer, found, err := k.replay(unwitnessed); err != nil || found {
+		return answer, err
+	}
+	c.request = c.request.WithContext(postgres.WithWitness(unwitnessed, k))
+	answer, err := c.handle()
+	if err == nil && !k.committed {
+		answer, err = k.keepAlone(answer)
+	}
+	if errors.Is(err, idempotency.ErrStored) {
+		answer, _, err = k.replay(unwitnessed)
+	}
+	return answer, err
+}
+
+// keeper stores the answer of a call in the transaction of its effect.
+type keeper struct {
+	call      *call
+	request   idempotency.Request
+	committed bool
+}
+
+var (
+	errSecondTransaction = errors.New("an idempotent request ran two transactions: its handler needs one verb that does both")
+	errNoRender          = errors.New("an idempotent request changed something outside of write: its answer cannot be stored")
+)
+
+// Begin claims the key before the verb does anything.
+func (k *keeper) Begin(ctx context.Context, tx *postgres.Tx) error {
+	if k.committed {
+		return errSecondTransaction
+	}
+	return k.call.cell.Idempotency.ClaimTx(ctx, tx, k.request)
+}
+
+// Keep renders the verb's result as the answer and stores it.
+func (k *keeper) Keep(ctx context.Context, tx *postgres.Tx, result any) error {
+	if k.call.render == nil {
+		return errNoRender
+	}
+	answer, err := k.call.render(result)
+	if err != nil {
+		return err
+	}
+	body, err := answer.encode()
+	if err != nil {
+		return err
+	}
+	tx.AfterCommit(func() { k.committed = true })
+	return k.call.cell.Idempotency.KeepTx(ctx, tx, k.request, idempotency.Answer{
+		Status: answer.status, RequestID: k.call.id.String(), Header: answer.header, Body: body,
+	})
+}
+
+// keepAlone stores the answer of a handler that needed no transaction.
+func (k *keeper) keepAlone(answer reply) (reply, error) {
+	k.call.render = func(any) (reply, error) { return answer, nil }
+	_, err := postgres.InTx(k.call.ctx(), k.call.cell.DB, k.call.org(), func(*postgres.Tx) (reply, error) { return answer, nil })
+	return answer, err
+}
+
+// replay returns the stored answer, if there is one.
+func (k *keeper) replay(ctx context.Context) (answer reply, found bool, err error) {
+	stored, err := k.call.cell.Idempotency.Find(ctx, k.call.cell.DB.Of(k.call.org()), k.request)
+	if err != nil || stored == nil {
+		return reply{}, false, err
+	}
+	k.call.replayed = true
+	return reply{status: stored.Status, header: stored.Header, encoded: stored.Body, requestID: stored.RequestID}, true, nil
+}

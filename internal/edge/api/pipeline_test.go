@@ -1,0 +1,164 @@
+package api_test
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/testkit/apitest"
+)
+
+func TestErrors_OfTheRequestItself(t *testing.T) {
+	t.Parallel()
+	s := apitest.New(t)
+	client := s.Client(t)
+	label := client.Post(t, "/labels", `{"name":"taken"}`).Data(t)["id"].(string)
+	invalid := func(code, param string) refusal { return refusal{400, "invalid_request_error", code, param} }
+	gone := refusal{404, "not_found", "resource_not_found", ""}
+	for name, test := range map[string]struct {
+		method, path string
+		body         any
+		header       []string
+		want         refusal
+	}{
+		"missing field":         {"POST", "/labels", `{}`, nil, invalid("missing_required_field", "name")},
+		"missing beats invalid": {"POST", "/labels", `{"color":"beige"}`, nil, invalid("missing_required_field", "name")},
+		"first in field order":  {"POST", "/labels", `{"color":"beige","name":""}`, nil, invalid("invalid_field_value", "color")},
+		"unknown field":         {"POST", "/labels", `{"name":"x","colour":"y"}`, nil, invalid("invalid_field_value", "colour")},
+		"blank name":            {"POST", "/labels", `{"name":"   "}`, nil, invalid("invalid_field_value", "name")},
+		"malformed team":        {"POST", "/labels", `{"name":"x","team_id":"t"}`, nil, invalid("invalid_field_value", "team_id")},
+		"unknown team": {
+			"POST", "/labels", `{"name":"x","team_id":"01a1dcfa-2d6c-7a59-89dc-699773d6adb6"}`, nil,
+			refusal{404, "not_found", "resource_not_found", "team_id"},
+		},
+		"name taken":            {"POST", "/labels", `{"name":"TAKEN"}`, nil, refusal{409, "conflict", "already_exists", "name"}},
+		"body is not an object": {"POST", "/labels", `[]`, nil, invalid("invalid_field_value", "")},
+		"limit too small":       {"GET", "/labels?limit=0", nil, nil, invalid("invalid_limit", "limit")},
+		"limit too large":       {"GET", "/labels?limit=101", nil, nil, invalid("invalid_limit", "limit")},
+		"limit is no number":    {"GET", "/labels?limit=ten", nil, nil, invalid("invalid_limit", "limit")},
+		"cursor from nowhere":   {"GET", "/labels?cursor=abc", nil, nil, invalid("invalid_cursor", "cursor")},
+		"unknown parameter":     {"GET", "/labels?colour=red", nil, nil, invalid("invalid_field_value", "colour")},
+		"malformed id":          {"GET", "/labels/lbl_1", nil, nil, gone},
+		"missing label":         {"GET", "/labels/lbl_01J00000000000000000000000", nil, nil, gone},
+		"unknown route":         {"GET", "/nowhere", nil, nil, gone},
+		"wrong verb":            {"PUT", "/labels/" + label, `{}`, nil, refusal{405, "invalid_request_error", "method_not_allowed", ""}},
+		"no content type": {
+			"POST", "/labels", `{"name":"x"}`, []string{"Content-Type", ""}, refusal{415, "invalid_request_error", "unsupported_media_type", ""},
+		},
+		"form": {
+			"POST", "/labels", `name=x`,
+			[]string{"Content-Type", "application/x-www-form-urlencoded"},
+			refusal{415, "invalid_request_error", "unsupported_media_type", ""},
+		},
+		"compressed": {
+			"POST", "/labels", `{"name":"x"}`, []string{"Content-Encoding", "gzip"}, refusal{415, "invalid_request_error", "unsupported_media_type", ""},
+		},
+		"too large": {
+			"POST", "/labels", strings.Repeat(" ", 1<<20) + `{}`, nil, refusal{413, "invalid_request_error", "request_too_large", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := client.Do(t, test.method, test.path, test.body, test.header...)
+			requireRefusal(t, test.want, answer)
+			if test.want.status == http.StatusMethodNotAllowed {
+				require.Equal(t, "GET, PATCH, DELETE", answer.Header.Get("Allow"))
+			}
+		})
+	}
+}
+
+func TestPublicRoutesNeedNoKey(t *testing.T) {
+	t.Parallel()
+	s := apitest.New(t)
+	require.JSONEq(t, `{"status":"ok","version":"test"}`, string(s.Anonymous().Get(t, "/health").Body))
+	require.Equal(t, string(s.Contract.JSON()), string(s.Anonymous().Get(t, "/openapi.json").Body))
+}
+
+func TestOverload_ShedsListsFirst(t *testing.T) {
+	t.Parallel()
+	s := apitest.With(t, apitest.Options{MaxInFlight: 10})
+	clients := []*apitest.Client{s.Client(t), s.Client(t)}
+	// Six writes wait for locks: the room of lists is full, that of writes is not.
+	stuck := stuckWrites(t, s, clients, 3)
+	requireRefusal(t, refusal{503, "api_error", "service_unavailable", ""}, clients[0].Get(t, "/labels"))
+	require.Equal(t, 200, clients[0].Get(t, "/me").Status, "a single read still finds room")
+	require.Equal(t, 200, clients[0].Get(t, "/health").Status)
+	require.Equal(t, []int{201, 201, 201, 201, 201, 201}, stuck())
+	require.Equal(t, 200, clients[0].Get(t, "/labels").Status)
+}
+
+func TestOverload_OneOrganizationLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	s := apitest.With(t, apitest.Options{MaxInFlight: 10})
+	client, neighbour := s.Client(t), s.Client(t)
+	stuck := stuckWrites(t, s, []*apitest.Client{client}, 7)
+	requireRefusal(t, refusal{503, "api_error", "service_unavailable", ""}, client.Post(t, "/labels", `{"name":"one too many"}`))
+	require.Equal(t, 201, neighbour.Post(t, "/labels", `{"name":"VIP"}`).Status)
+	require.Equal(t, []int{201, 201, 201, 201, 201, 201, 201}, stuck())
+}
+
+// stuckWrites makes each client create labels that wait for a lock, and returns what lets
+// them go on and tells how they ended.
+func stuckWrites(t *testing.T, s *apitest.Server, clients []*apitest.Client, each int) (statuses func() []int) {
+	t.Helper()
+	answers := make([]int, len(clients)*each)
+	var background sync.WaitGroup
+	var releases []func()
+	for i, client := range clients {
+		releases = append(releases, holdTeams(t, s, client))
+		for j := range each {
+			background.Go(func() {
+				answers[i*each+j] = client.Post(t, "/labels", map[string]any{"name": string(rune('a' + j))}).Status
+			})
+		}
+	}
+	waitForLock(t, s, len(answers))
+	return func() []int {
+		for _, release := range releases {
+			release()
+		}
+		background.Wait()
+		return answers
+	}
+}
+
+func TestClientAddress_CannotBeForged(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		proxies   []netip.Prefix
+		forwarded string
+		want      string
+	}{
+		"no proxy is trusted":          {nil, "6.6.6.6", "127.0.0.1"},
+		"our proxy saw the client":     {prefixes("127.0.0.0/8"), "203.0.113.9", "203.0.113.9"},
+		"what the client put before":   {prefixes("127.0.0.0/8"), "6.6.6.6, 203.0.113.9", "203.0.113.9"},
+		"through two of our proxies":   {prefixes("127.0.0.0/8", "10.0.0.0/8"), "6.6.6.6, 203.0.113.9, 10.0.0.1", "203.0.113.9"},
+		"nonsense ends the walk":       {prefixes("127.0.0.0/8"), "203.0.113.9, nonsense", "127.0.0.1"},
+		"nothing but our own proxies":  {prefixes("127.0.0.0/8"), "127.0.0.2", "127.0.0.2"},
+		"an IPv4 address in IPv6 form": {prefixes("127.0.0.0/8"), "::ffff:203.0.113.9", "203.0.113.9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := apitest.With(t, apitest.Options{Proxies: test.proxies})
+			client := s.Client(t)
+			require.Equal(t, 200, client.Get(t, "/me", "X-Forwarded-For", test.forwarded).Status)
+			s.Logs.Flush()
+			entries, err := s.Logs.List(t.Context(), client.Org, 1)
+			require.NoError(t, err)
+			require.Equal(t, test.want, entries[0].IP.String())
+		})
+	}
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	parsed := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		parsed[i] = netip.MustParsePrefix(text)
+	}
+	return parsed
+}

@@ -1,0 +1,85 @@
+// Package clock is where time comes from. Nothing else in the product reads the
+// machine's clock; what needs the time is given a Clock, and tests move it.
+package clock
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Clock tells the time in UTC, truncated to milliseconds, so that a printed time fed
+// back compares equal.
+type Clock interface {
+	Now() time.Time
+}
+
+// Synced is the production clock: this process's monotonic time plus the measured
+// offset to a database, so that all processes of a cell agree.
+type Synced struct {
+	started time.Time
+	offset  atomic.Int64
+}
+
+// NewSynced starts with no offset: until the first Adjust it tells the machine's own time.
+func NewSynced() *Synced { return &Synced{started: time.Now()} }
+
+// Now adds monotonic progress to the wall clock read at start: a step of the machine's
+// clock changes nothing until it is measured as an offset.
+func (s *Synced) Now() time.Time {
+	offset := time.Duration(s.offset.Load())
+	return s.started.Add(time.Since(s.started) + offset).UTC().Truncate(time.Millisecond)
+}
+
+// Adjust records that the reference clock showed reference when this one's monotonic
+// time was between asked and answered, and returns by how much the offset jumped.
+func (s *Synced) Adjust(reference time.Time, asked, answered time.Duration) time.Duration {
+	middle := s.started.Add((asked + answered) / 2)
+	next := int64(reference.Sub(middle))
+	return time.Duration(next - s.offset.Swap(next))
+}
+
+// Elapsed is monotonic time since start, the stamp that Adjust wants.
+func (s *Synced) Elapsed() time.Duration { return time.Since(s.started) }
+
+// Manual is a clock that tests move.
+type Manual struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewManual stands still at start.
+func NewManual(start time.Time) *Manual {
+	return &Manual{now: start.UTC().Truncate(time.Millisecond)}
+}
+
+// Now tells where the clock stands.
+func (m *Manual) Now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// Move lets time pass.
+func (m *Manual) Move(by time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(by).Truncate(time.Millisecond)
+}
+
+// Stamp is a time in an answer or an event: RFC 3339 in UTC with milliseconds.
+type Stamp time.Time
+
+// StampOrNil is the stamp of an optional time.
+func StampOrNil(t *time.Time) *Stamp {
+	if t == nil {
+		return nil
+	}
+	stamp := Stamp(*t)
+	return &stamp
+}
+
+func (s Stamp) String() string { return time.Time(s).UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// MarshalText prints the stamp.
+func (s Stamp) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -1,0 +1,208 @@
+package directory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+const (
+	numbers   = 4
+	handOvers = 250 // of each number
+)
+
+// TestGeneration hands numbers to and fro between organizations of two cells while
+// callbacks arrive: each must land with the organization that owns the number then.
+func TestGeneration(t *testing.T) {
+	t.Parallel()
+	g := &handing{world: newWorld(t), ended: map[string]time.Time{}}
+	// Inserters remember routes of their own, as other processes would; the first shares
+	// the memory of whoever hands over.
+	g.inserters = []*directory.Directory{g.routes, directory.New(g.db, g.clock), directory.New(g.db, g.clock)}
+	var group errgroup.Group
+	for i := range numbers {
+		owners := []owner{{cell: amber}, {cell: birch}}
+		for i := range owners {
+			owners[i].org, _ = g.cells[owners[i].cell].Org(t)
+		}
+		group.Go(func() error { return g.number(t.Context(), fmt.Appendf(nil, "number %d", i), owners) })
+	}
+	require.NoError(t, group.Wait())
+	t.Logf("%d hand-overs; callbacks stored %d, of them after a second look %d; parked %d",
+		numbers*handOvers, g.stored.Load(), g.reread.Load(), g.parked.Load())
+	require.NotZero(t, g.reread.Load(), "no old route was followed: nothing was tested")
+	require.NotZero(t, g.parked.Load(), "no callback came while nobody had the number")
+	g.landedRight(t)
+}
+
+type owner struct {
+	cell string
+	org  ids.Org
+}
+
+type handing struct {
+	*world
+
+	inserters []*directory.Directory
+
+	mu sync.Mutex
+	// ended is when a generation of a number was over in its cell.
+	ended map[string]time.Time
+
+	stored, reread, parked atomic.Int64
+}
+
+// number is handed over again and again while callbacks for it arrive.
+func (g *handing) number(ctx context.Context, number []byte, owners []owner) error {
+	generation, err := take(ctx, g.routes, g.cells[owners[0].cell].DB, directory.PhoneNumber, number, owners[0].org)
+	if err != nil {
+		return err
+	}
+	for round := range handOvers {
+		from, to := owners[round%2], owners[(round+1)%2]
+		var group errgroup.Group
+		group.Go(func() (err error) {
+			generation, err = g.handOver(ctx, number, from, to, generation)
+			return err
+		})
+		for _, routes := range g.inserters {
+			group.Go(func() error {
+				for range 3 {
+					jitter()
+					if _, err := g.deliver(ctx, routes, number); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		for _, routes := range g.inserters {
+			landed, err := g.deliver(ctx, routes, number)
+			if err != nil {
+				return err
+			}
+			if landed.OrgID != to.org || landed.Generation != generation {
+				return fmt.Errorf("after the hand-over to %s in generation %d a callback went to %+v", to.org, generation, landed)
+			}
+		}
+	}
+	return nil
+}
+
+func jitter() { time.Sleep(rand.N(4 * time.Millisecond)) }
+
+func (g *handing) handOver(ctx context.Context, number []byte, from, to owner, generation int64) (int64, error) {
+	jitter()
+	err := g.routes.GiveBack(ctx, directory.PhoneNumber, number, from.org, generation, func(ctx context.Context) error {
+		jitter()
+		err := write(ctx, g.cells[from.cell].DB, from.org, things[directory.PhoneNumber].giveBack, number, generation)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.ended[fmt.Sprintf("%s %d", number, generation)] = time.Now()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("give back: %w", err)
+	}
+	if rand.N(2) == 0 {
+		jitter()
+	}
+	return take(ctx, g.routes, g.cells[to.cell].DB, directory.PhoneNumber, number, to.org)
+}
+
+// The lock lets a callback that is being stored be stored before its number goes; without
+// it the row could become visible after the next owner has the number.
+const sqlCallback = `
+INSERT INTO test_callbacks (org_id, number, generation, id)
+SELECT @org_id, number, generation, @id
+FROM test_accounts
+WHERE number = @number
+  AND generation = @generation
+  AND active
+FOR SHARE`
+
+// deliver stores a callback where the number is, following an old route at most once. A
+// callback of a number that nobody has is parked, and its route is zero.
+func (g *handing) deliver(ctx context.Context, routes *directory.Directory, number []byte) (directory.Route, error) {
+	route, err := routes.Find(ctx, directory.PhoneNumber, number)
+	for try := 0; err == nil && try < 2; try++ {
+		if try > 0 {
+			if route, err = routes.Reread(ctx, directory.PhoneNumber, number); err != nil {
+				break
+			}
+		}
+		inserted, err := g.insert(ctx, number, route)
+		if err != nil {
+			return route, err
+		}
+		if inserted > 0 {
+			g.stored.Add(1)
+			g.reread.Add(int64(try))
+			return route, nil
+		}
+	}
+	if err == nil || errors.Is(err, directory.ErrUnknown) {
+		g.parked.Add(1)
+		return directory.Route{}, nil
+	}
+	return route, err
+}
+
+func (g *handing) insert(ctx context.Context, number []byte, route directory.Route) (int64, error) {
+	return postgres.InTx(ctx, g.cells[route.Cell].DB, route.OrgID, func(tx *postgres.Tx) (int64, error) {
+		inserted, err := tx.Exec(ctx, sqlCallback, postgres.Args{
+			"number": number, "generation": route.Generation, "id": rand.Int64(),
+		})
+		if err != nil || inserted == 0 {
+			return inserted, err
+		}
+		if rand.N(4) == 0 {
+			jitter() // other statements of the same transaction
+		}
+		tx.BeforeCommit(func(context.Context) error {
+			committing := time.Now()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if over, is := g.ended[fmt.Sprintf("%s %d", number, route.Generation)]; is && over.Before(committing) {
+				return fmt.Errorf("a callback of generation %d is stored %s after its end", route.Generation, committing.Sub(over))
+			}
+			return nil
+		})
+		return inserted, nil
+	})
+}
+
+// landedRight holds every callback against the owner of its number in its generation.
+func (g *handing) landedRight(t *testing.T) {
+	t.Helper()
+	var rows int64
+	for name, cell := range g.cells {
+		stray, err := postgres.Many[string](t.Context(), cell.DB.System("test"), `
+			SELECT c.number::text || ' ' || c.generation
+			FROM test_callbacks c
+			LEFT JOIN test_accounts a ON a.number = c.number AND a.generation = c.generation AND a.org_id = c.org_id
+			WHERE a.org_id IS NULL`, nil)
+		require.NoError(t, err)
+		require.Empty(t, stray, "in cell %s", name)
+		here, err := postgres.One[int64](t.Context(), cell.DB.System("test"), `SELECT count(*) FROM test_callbacks`, nil)
+		require.NoError(t, err)
+		rows += here
+	}
+	require.Equal(t, g.stored.Load(), rows, "a stored callback is there, once")
+	g.agrees(t)
+}

@@ -1,0 +1,172 @@
+package directory_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+func TestChoose_TakesTheEmptiestOpenCell(t *testing.T) {
+	t.Parallel()
+	a := newAlone(t, "cedar", birch, amber)
+	chosen := func() string {
+		cell, err := a.Choose(t.Context())
+		require.NoError(t, err)
+		return cell
+	}
+	for range 2 {
+		for _, next := range []string{amber, birch, "cedar"} {
+			require.Equal(t, next, chosen(), "the fewest organizations, then the name")
+			a.org(t, next)
+		}
+	}
+	a.exec(t, `UPDATE directory.cells SET accepts_organizations = false WHERE name = 'amber'`)
+	require.Equal(t, birch, chosen())
+	a.org(t, birch)
+	require.Equal(t, "cedar", chosen())
+	a.exec(t, `UPDATE directory.cells SET accepts_organizations = false`)
+	_, err := a.Choose(t.Context())
+	require.ErrorIs(t, err, directory.ErrNoCell)
+	require.NoError(t, a.EnsureCells(t.Context(), []string{amber, birch, "cedar", "damson"}))
+	require.Equal(t, "damson", chosen(), "a cell that was closed stays closed")
+	cells, err := a.Cells(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []directory.CellCount{
+		{Name: "damson", AcceptsOrganizations: true},
+		{Name: amber, Organizations: 2},
+		{Name: "cedar", Organizations: 2},
+		{Name: birch, Organizations: 3},
+	}, cells)
+}
+
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	a := newAlone(t, amber, birch)
+	org := ids.NewOrg(a.clock.Now())
+	require.NoError(t, a.Branch(birch).Place(t.Context(), org, func(ctx context.Context) error {
+		home, err := a.HomeOf(ctx, org)
+		require.NoError(t, err)
+		require.Equal(t, directory.Home{Cell: birch, Epoch: directory.FirstEpoch}, home, "a home counts before it is confirmed")
+		return nil
+	}))
+	never := func(context.Context) error {
+		t.Error("the commit ran without a claim")
+		return nil
+	}
+	require.Error(t, a.Branch(amber).Place(t.Context(), org, never), "an organization has one home")
+	home, err := a.HomeOf(t.Context(), org)
+	require.NoError(t, err)
+	require.Equal(t, birch, home.Cell)
+	require.Error(t, a.Branch("nowhere").Place(t.Context(), ids.NewOrg(a.clock.Now()), never), "in a cell that exists")
+
+	refused := ids.NewOrg(a.clock.Now())
+	no := fault.New(fault.LimitReached, "no")
+	require.ErrorIs(t, a.Branch(amber).Place(t.Context(), refused, func(context.Context) error { return no }), no)
+	_, err = a.HomeOf(t.Context(), refused)
+	require.ErrorIs(t, err, directory.ErrUnknown, "a refusal is undone at once")
+}
+
+func TestSettle_DecidesHomes(t *testing.T) {
+	t.Parallel()
+	a := newAlone(t, amber)
+	unknown := errors.New("who knows")
+	there, gone := ids.NewOrg(a.clock.Now()), ids.NewOrg(a.clock.Now())
+	for _, org := range []ids.Org{there, gone} {
+		require.ErrorIs(t, a.Branch(amber).Place(t.Context(), org, func(context.Context) error { return unknown }), unknown)
+		_, err := a.HomeOf(t.Context(), org)
+		require.NoError(t, err)
+	}
+	holds := func(_ context.Context, step directory.Unsettled) (bool, error) {
+		require.Empty(t, step.Kind)
+		return step.OrgID == there, nil
+	}
+	for _, want := range []int{0, 2, 0} {
+		settled, err := a.Settle(t.Context(), holds)
+		require.NoError(t, err)
+		require.Equal(t, want, settled)
+		a.clock.Move(5*time.Minute + time.Millisecond)
+	}
+	_, err := a.HomeOf(t.Context(), there)
+	require.NoError(t, err)
+	_, err = a.HomeOf(t.Context(), gone)
+	require.ErrorIs(t, err, directory.ErrUnknown)
+}
+
+func TestSettle_LeavesWhatItCannotAsk(t *testing.T) {
+	t.Parallel()
+	a := newAlone(t, amber)
+	org := a.org(t, amber)
+	unknown := errors.New("who knows")
+	for _, number := range []string{"elsewhere", "down", "orphan", "held"} {
+		err := a.Take(t.Context(), directory.PhoneNumber, []byte(number), org, func(context.Context, int64) error { return unknown })
+		require.ErrorIs(t, err, unknown)
+	}
+	a.clock.Move(6 * time.Minute)
+	down := errors.New("the cell is down")
+	settled, err := a.Settle(t.Context(), func(_ context.Context, step directory.Unsettled) (bool, error) {
+		return true, map[string]error{"elsewhere": directory.ErrNotAsked, "down": down, "orphan": directory.ErrUnknown}[string(step.Key)]
+	})
+	require.ErrorIs(t, err, down)
+	require.NotErrorIs(t, err, directory.ErrNotAsked)
+	require.Equal(t, 2, settled)
+	for number, state := range map[string]string{"elsewhere": "claimed", "down": "claimed", "orphan": "released", "held": "confirmed"} {
+		require.Equal(t, state, a.state(t, number), number)
+	}
+}
+
+func TestMoveHome(t *testing.T) {
+	t.Parallel()
+	a, key := newAlone(t, amber, birch), []byte("key")
+	org := a.org(t, amber)
+	require.NoError(t, a.Take(t.Context(), directory.APIKey, key, org, taken))
+	other := directory.New(a.db, a.clock)
+	_, err := other.Find(t.Context(), directory.APIKey, key)
+	require.NoError(t, err)
+	for _, wrong := range []directory.Home{{Cell: amber, Epoch: 2}, {Cell: amber}, {Cell: birch, Epoch: 1}} {
+		_, err := a.MoveHome(t.Context(), org, wrong, birch)
+		require.ErrorIs(t, err, directory.ErrChanged)
+	}
+	home, err := a.MoveHome(t.Context(), org, directory.Home{Cell: amber, Epoch: 1}, birch)
+	require.NoError(t, err)
+	require.Equal(t, directory.Home{Cell: birch, Epoch: 2}, home)
+	_, err = a.MoveHome(t.Context(), org, directory.Home{Cell: amber, Epoch: 1}, birch)
+	require.ErrorIs(t, err, directory.ErrChanged, "it moved once")
+
+	route, err := a.Find(t.Context(), directory.APIKey, key)
+	require.NoError(t, err)
+	require.Equal(t, home, route.Home(), "who moved it knows at once")
+	route, err = other.Find(t.Context(), directory.APIKey, key)
+	require.NoError(t, err)
+	require.Equal(t, directory.Home{Cell: amber, Epoch: 1}, route.Home(), "others remember, and the cell refuses the old epoch")
+	_, err = other.HomeOf(t.Context(), org)
+	require.NoError(t, err)
+	route, err = other.Find(t.Context(), directory.APIKey, key)
+	require.NoError(t, err)
+	require.Equal(t, home, route.Home(), "until they look again")
+}
+
+func TestOrgsOfBusinessAccount(t *testing.T) {
+	t.Parallel()
+	a := newAlone(t, amber)
+	none, err := a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
+	require.NoError(t, err)
+	require.Empty(t, none)
+	first, second := a.org(t, amber), a.org(t, amber)
+	for _, row := range []struct {
+		account string
+		org     ids.Org
+	}{{"104996122399160", second}, {"104996122399160", first}, {"215589313241560", second}} {
+		_, err := a.db.Pool().Exec(t.Context(), `INSERT INTO directory.business_accounts VALUES ($1, $2)`, row.account, row.org)
+		require.NoError(t, err)
+	}
+	both, err := a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
+	require.NoError(t, err)
+	require.Equal(t, []ids.Org{first, second}, both)
+}

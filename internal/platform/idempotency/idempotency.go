@@ -1,0 +1,165 @@
+// Package idempotency makes a request with a key happen once. The answer is stored in the
+// transaction of the effect, sealed, so either both exist or neither; the lock that tells
+// a twin to wait belongs to that transaction and dies with it.
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/sealed"
+)
+
+// Window is how long a key answers for its first request.
+const Window = 24 * time.Hour
+
+// ErrStored means that a twin finished between our look and our lock: Find has its answer.
+var ErrStored = errors.New("the answer of this key was stored meanwhile")
+
+var errReuse = fault.New(fault.IdempotencyKeyReuse,
+	"This Idempotency-Key was used for another request in the last 24 hours. Use a new key for each new request.")
+
+var validKey = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
+
+// Request is what a key stands for: the same key with other parts is another request.
+type Request struct {
+	Org   ids.Org
+	Key   string
+	Parts [][]byte
+}
+
+// Check refuses a malformed key.
+func (r Request) Check() error {
+	if !validKey.MatchString(r.Key) {
+		return fault.New(fault.InvalidFieldValue, "The header Idempotency-Key must be 1 to 255 visible ASCII characters.").At("Idempotency-Key")
+	}
+	return nil
+}
+
+func (r Request) identity() []byte { return append(r.Org.Bytes(), r.Key...) }
+
+// lock is the number of the advisory lock of the key, or of the key with its request.
+func (r Request) lock(fingerprint []byte) int64 {
+	digest := sha256.Sum256(slices.Concat([]byte("idempotency\x00"), r.identity(), []byte{0}, fingerprint))
+	return int64(binary.BigEndian.Uint64(digest[:8])) //nolint:gosec // any 64 bits will do
+}
+
+// Answer is what the first request was told, byte for byte.
+type Answer struct {
+	Status    int         `json:"status"`
+	RequestID string      `json:"request_id"`
+	Header    http.Header `json:"header,omitempty"`
+	Body      []byte      `json:"body"`
+}
+
+// Store keeps answers.
+type Store struct {
+	box   *sealed.Box
+	mac   *sealed.MAC
+	clock clock.Clock
+}
+
+// New takes the keys from the ring.
+func New(ring *sealed.Keyring, clock clock.Clock) (*Store, error) {
+	box, err := ring.Box("idempotent answer")
+	if err != nil {
+		return nil, err
+	}
+	mac, err := ring.MAC("idempotent request")
+	return &Store{box: box, mac: mac, clock: clock}, err
+}
+
+type row struct {
+	Fingerprint []byte
+	Answer      []byte
+}
+
+const sqlFind = `
+SELECT fingerprint, answer
+FROM idempotency_keys
+WHERE org_id = @org_id
+  AND key = @key
+  AND created_at > @since
+ORDER BY created_at DESC
+LIMIT 1`
+
+// Find returns the stored answer of a request, or nil when there is none.
+func (s *Store) Find(ctx context.Context, scope postgres.Scope, request Request) (*Answer, error) {
+	stored, err := postgres.One[row](ctx, scope, sqlFind, postgres.Args{"key": request.Key, "since": s.clock.Now().Add(-Window)})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return nil, nil //nolint:nilnil // no answer yet is not an error
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !s.mac.Matches(stored.Fingerprint, request.Parts...) {
+		return nil, errReuse
+	}
+	plain, err := s.box.Open(stored.Answer, request.identity())
+	if err != nil {
+		return nil, err
+	}
+	answer := &Answer{}
+	return answer, json.Unmarshal(plain, answer)
+}
+
+// The lock of the request comes first: whoever finds it taken meets a twin, and must not
+// touch the key's, which the twin is about to take. Whoever gets it and finds the key's
+// taken meets another request.
+const sqlClaim = `
+SELECT request, CASE WHEN request THEN pg_try_advisory_xact_lock(@key) ELSE false END AS key
+FROM (SELECT pg_try_advisory_xact_lock(@request) AS request OFFSET 0) AS first`
+
+// ClaimTx takes the key for this transaction. A twin in flight and another request under
+// the same key are refused; a twin that just finished is ErrStored.
+func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) error {
+	locked, err := postgres.One[struct{ Request, Key bool }](ctx, tx, sqlClaim, postgres.Args{
+		"request": request.lock(s.mac.Sum(request.Parts...)), "key": request.lock(nil),
+	})
+	switch {
+	case err != nil:
+		return err
+	case !locked.Request:
+		return fault.New(fault.IdempotencyInProgress,
+			"A request with this Idempotency-Key is still being processed. Retry in a moment to get its answer.")
+	case !locked.Key:
+		return errReuse
+	}
+	// A statement of its own: its snapshot is younger than the locks.
+	answer, err := s.Find(ctx, tx, request)
+	if err == nil && answer != nil {
+		return ErrStored
+	}
+	return err
+}
+
+const sqlKeep = `
+INSERT INTO idempotency_keys (org_id, key, created_at, fingerprint, answer)
+VALUES (@org_id, @key, @created_at, @fingerprint, @answer)`
+
+// KeepTx stores the answer with the effect it reports.
+func (s *Store) KeepTx(ctx context.Context, tx *postgres.Tx, request Request, answer Answer) error {
+	plain, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	ciphertext, err := s.box.Seal(plain, request.identity())
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, sqlKeep, postgres.Args{
+		"key": request.Key, "created_at": s.clock.Now(), "fingerprint": s.mac.Sum(request.Parts...), "answer": ciphertext,
+	})
+	return err
+}

@@ -1,0 +1,56 @@
+package idempotency_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/idempotency"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+)
+
+// TestStore_ClaimTx_TellsTwinsFromStrangers lets many claim one key at once: with the same
+// request all but one meet a twin, never another request.
+func TestStore_ClaimTx_TellsTwinsFromStrangers(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	org, _ := w.Org(t)
+	claim := func(round, body int, hold *sync.WaitGroup) fault.Code {
+		request := idempotency.Request{Org: org, Key: fmt.Sprint("round ", round), Parts: [][]byte{fmt.Append(nil, body)}}
+		_, err := postgres.InTx(t.Context(), w.DB, org, func(tx *postgres.Tx) (int, error) {
+			err := w.Idempotency.ClaimTx(t.Context(), tx, request)
+			hold.Done()
+			hold.Wait() // nobody lets go before all have tried
+			return 0, err
+		})
+		return fault.Of(err)
+	}
+	for round := range 300 {
+		bodies := []int{0, 0, 0, 0, 0, 0}
+		if round%2 == 1 {
+			bodies = []int{0, 0, 0, 1, 2, 3}
+		}
+		codes := make([]fault.Code, len(bodies))
+		var hold, done sync.WaitGroup
+		hold.Add(len(bodies))
+		for i, body := range bodies {
+			done.Go(func() { codes[i] = claim(round, body, &hold) })
+		}
+		done.Wait()
+		counts := map[fault.Code]int{}
+		for _, code := range codes {
+			counts[code]++
+		}
+		require.Equal(t, 1, counts[""], "one claims: %v", counts)
+		if round%2 == 0 {
+			require.Equal(t, 5, counts[fault.IdempotencyInProgress], "the others are twins: %v", counts)
+			continue
+		}
+		require.GreaterOrEqual(t, counts[fault.IdempotencyKeyReuse], 3, "%v", counts)
+		require.Zero(t, 5-counts[fault.IdempotencyKeyReuse]-counts[fault.IdempotencyInProgress], "%v", counts)
+	}
+}

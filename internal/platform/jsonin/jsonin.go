@@ -1,0 +1,121 @@
+// Package jsonin is the one door for JSON request bodies: it parses them strictly, holds
+// them against a schema of the contract and answers the first fault with its pointer.
+// It knows neither routes nor resources. Nothing else may decode a request body, because
+// the standard decoder forgives what must be refused here (duplicate names, NUL, `TO` for `to`).
+package jsonin
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxBodyBytes is what a caller may read of a body before it calls Parse.
+const MaxBodyBytes = 1 << 20
+
+const (
+	maxDepth   = 32
+	maxMembers = 1_000
+	maxItems   = 10_000
+	// maxValues bounds what the validator may find in one body: each fault costs it up to
+	// 2 KB, so half a million bad items would otherwise fill the memory.
+	maxValues = 25_000
+)
+
+// Document is a body that passed Parse; it is read-only and safe for concurrent use. The
+// zero Document stands for a body that was left out, and is checked like `{}`.
+type Document struct {
+	raw   []byte
+	value map[string]any
+}
+
+// Raw is the body as it came, byte for byte; it also holds the order of the members.
+func (d Document) Raw() []byte { return d.raw }
+
+// Value is made of map[string]any, []any, string, json.Number, bool and nil.
+func (d Document) Value() map[string]any { return d.value }
+
+// Parse refuses everything that two readers could understand differently. The document
+// keeps body, so the caller must not write to it afterwards.
+func Parse(body []byte) (Document, error) {
+	if err := checkOpening(body); err != nil {
+		return Document{}, err
+	}
+	r, _ := readers.Get().(*reader)
+	defer r.release()
+	r.start(body)
+
+	value, err := r.document()
+	if err != nil {
+		return Document{}, err
+	}
+	return Document{raw: body, value: value}, nil
+}
+
+// checkOpening names three mistakes that the tokenizer could only call an invalid character.
+func checkOpening(body []byte) error {
+	switch {
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		return refuse("", "must not start with a byte order mark; send plain UTF-8")
+	case bytes.HasPrefix(body, []byte("\xff\xfe")), bytes.HasPrefix(body, []byte("\xfe\xff")):
+		return refuse("", "must be encoded in UTF-8, not UTF-16 or UTF-32")
+	case len(bytes.Trim(body, " \t\r\n")) == 0:
+		return refuse("", "is empty; send a JSON object")
+	}
+	return nil
+}
+
+// readers are kept because a tokenizer is large compared to a typical body.
+var readers = sync.Pool{New: func() any {
+	return &reader{tokens: jsontext.NewDecoder(new(bytes.Buffer), tokenizing())}
+}}
+
+// tokenizing leaves duplicate names to nameSet, which refuses them together with names
+// that differ in case only, so that they are looked for once.
+func tokenizing() jsontext.Options { return jsontext.AllowDuplicateNames(true) }
+
+// reader builds the value in one pass and stops at the first fault.
+type reader struct {
+	body   []byte
+	buffer bytes.Buffer
+	tokens *jsontext.Decoder
+	path   []step
+	names  []string
+	values int
+}
+
+func (r *reader) start(body []byte) {
+	r.body = body
+	r.buffer = *bytes.NewBuffer(body)
+	r.tokens.Reset(&r.buffer, tokenizing())
+	r.path, r.names, r.values = r.path[:0], r.names[:0], 0
+}
+
+// release lets go of the body, which would otherwise live as long as the pool.
+func (r *reader) release() {
+	r.start(nil)
+	clear(r.path[:cap(r.path)])
+	clear(r.names[:cap(r.names)])
+	readers.Put(r)
+}
+
+func (r *reader) document() (map[string]any, error) {
+	token, err := r.tokens.ReadToken()
+	if err != nil {
+		return nil, r.syntaxFault(err)
+	}
+	if token.Kind() != jsontext.KindBeginObject {
+		return nil, refuse("", "must be a JSON object")
+	}
+	value, err := r.object(1)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.tokens.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, refuse("", "must hold one JSON object and nothing after it")
+	}
+	return value, nil
+}

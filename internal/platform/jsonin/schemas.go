@@ -1,0 +1,132 @@
+package jsonin
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/parley-chat/parley/internal/fault"
+)
+
+// errorCode is what `x-error-code` says: a fault in this field has a code of its own.
+type errorCode fault.Code
+
+// Validate accepts everything: the keyword only names what other keywords refuse.
+func (errorCode) Validate(*jsonschema.ValidatorContext, any) {}
+
+// ErrorCodes is the vocabulary that a compiler must know for Check to honour `x-error-code`.
+func ErrorCodes() *jsonschema.Vocabulary {
+	return &jsonschema.Vocabulary{
+		URL: "parley:///vocabulary/error-codes",
+		Compile: func(_ *jsonschema.CompilerContext, schema map[string]any) (jsonschema.SchemaExt, error) {
+			named, ok := schema["x-error-code"]
+			if !ok {
+				return nil, nil
+			}
+			code, _ := named.(string)
+			if !slices.Contains(fault.Codes(), fault.Code(code)) {
+				return nil, fmt.Errorf("x-error-code: no such code: %v", named)
+			}
+			return errorCode(code), nil
+		},
+	}
+}
+
+// codeAlong answers the code that the innermost schema on the way asks for, or "".
+func codeAlong(levels [][]*jsonschema.Schema) fault.Code {
+	for _, level := range slices.Backward(levels) {
+		for _, schema := range level {
+			for _, extension := range schema.Extensions {
+				if code, ok := extension.(errorCode); ok {
+					return fault.Code(code)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// schemasAlong lists, for the root and for every step of the way, the schemas that speak
+// about the value there. Branches that the value did not take are among them.
+func schemasAlong(root *jsonschema.Schema, way []step) [][]*jsonschema.Schema {
+	level := spread(nil, root)
+	levels := [][]*jsonschema.Schema{level}
+	for _, s := range way {
+		var next []*jsonschema.Schema
+		for _, schema := range level {
+			for _, inner := range beneath(schema, s) {
+				next = spread(next, inner)
+			}
+		}
+		level = next
+		levels = append(levels, level)
+	}
+	return levels
+}
+
+// spread adds a schema and all that apply to the same value.
+func spread(level []*jsonschema.Schema, schema *jsonschema.Schema) []*jsonschema.Schema {
+	if schema == nil || slices.Contains(level, schema) {
+		return level
+	}
+	level = append(level, schema)
+	for _, same := range []*jsonschema.Schema{schema.Ref, schema.Then, schema.Else} {
+		level = spread(level, same)
+	}
+	for _, group := range [][]*jsonschema.Schema{schema.AllOf, schema.AnyOf, schema.OneOf} {
+		for _, same := range group {
+			level = spread(level, same)
+		}
+	}
+	for _, same := range schema.DependentSchemas {
+		level = spread(level, same)
+	}
+	return level
+}
+
+// beneath answers the schemas of one member or item.
+func beneath(schema *jsonschema.Schema, s step) []*jsonschema.Schema {
+	if s.item {
+		if s.index < len(schema.PrefixItems) {
+			return schema.PrefixItems[s.index : s.index+1]
+		}
+		return []*jsonschema.Schema{schema.Items2020, schema.UnevaluatedItems}
+	}
+	if inner, ok := schema.Properties[s.name]; ok {
+		return []*jsonschema.Schema{inner}
+	}
+	var inner []*jsonschema.Schema
+	for pattern, matching := range schema.PatternProperties {
+		if pattern.MatchString(s.name) {
+			inner = append(inner, matching)
+		}
+	}
+	if additional, ok := schema.AdditionalProperties.(*jsonschema.Schema); ok && inner == nil {
+		inner = append(inner, additional)
+	}
+	return append(inner, schema.UnevaluatedProperties)
+}
+
+// named answers the schema at a location among those that speak about the value, or an
+// empty one.
+func named(level []*jsonschema.Schema, location string) *jsonschema.Schema {
+	for _, schema := range level {
+		if schema.Location == location {
+			return schema
+		}
+	}
+	return &jsonschema.Schema{}
+}
+
+// nameRule words why a member may not be called so; the rule is that of propertyNames.
+func (a answer) nameRule(f finding, levels [][]*jsonschema.Schema) string {
+	if len(f.causes) == 0 || len(levels) < 2 {
+		return ruleUnknown
+	}
+	var rules []*jsonschema.Schema
+	for _, schema := range levels[len(levels)-2] {
+		rules = spread(rules, schema.PropertyNames)
+	}
+	return "is not an accepted name: a name " + a.sentence(f.causes[0], [][]*jsonschema.Schema{rules})
+}

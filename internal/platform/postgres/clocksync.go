@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+)
+
+// maxRoundTrip is how long an answer may take and still tell the time: half of the way is
+// taken for the offset.
+const maxRoundTrip = 100 * time.Millisecond
+
+// SyncClock measures the offset between this process and the database and returns by
+// how much it jumped since the last measurement. A slow answer measures nothing.
+func (db *DB) SyncClock(ctx context.Context, synced *clock.Synced) (jump time.Duration, err error) {
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Release()
+	const sqlNow = `SELECT clock_timestamp()`
+	var reference time.Time
+	if err := conn.QueryRow(ctx, sqlNow).Scan(&reference); err != nil { // connected and prepared
+		return 0, db.classify(err)
+	}
+	asked := synced.Elapsed()
+	if err := conn.QueryRow(ctx, sqlNow).Scan(&reference); err != nil {
+		return 0, db.classify(err)
+	}
+	answered := synced.Elapsed()
+	if trip := answered - asked; trip > maxRoundTrip {
+		return 0, fmt.Errorf("the database took %s to tell the time", trip)
+	}
+	return synced.Adjust(reference, asked, answered), nil
+}

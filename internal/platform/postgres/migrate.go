@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+)
+
+const (
+	migrationLockWait = time.Second
+	migrationTries    = 60
+)
+
+// Migrations are numbered files and the schema whose tables they make.
+type Migrations struct {
+	Files  fs.FS
+	Schema string
+}
+
+// Newest is the number of the last file.
+func (m Migrations) Newest() int64 {
+	entries, _ := fs.ReadDir(m.Files, ".") // embedded
+	newest, _ := strconv.ParseInt(entries[len(entries)-1].Name()[:4], 10, 64)
+	return newest
+}
+
+func (m Migrations) table() string { return m.Schema + ".goose_db_version" }
+
+// Migrate brings a database to the current schema. It is safe to run twice, from several
+// machines, and while the old version serves: a migration that cannot get its lock within
+// a second steps back and tries again, so that nobody queues behind it.
+func Migrate(ctx context.Context, databaseURL string, migrations Migrations) (applied int, err error) {
+	db, err := openMigrations(databaseURL)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := db.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+migrations.Schema); err != nil && state(err) != uniqueViolation {
+		return 0, err
+	}
+	for try := 1; ; try++ {
+		count, err := migrateOnce(ctx, db, migrations)
+		applied += count
+		if state(err) != lockNotAvailable || try == migrationTries {
+			return applied, err
+		}
+		select {
+		case <-ctx.Done():
+			return applied, ctx.Err()
+		case <-time.After(migrationLockWait):
+		}
+	}
+}
+
+func openMigrations(databaseURL string) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	config.RuntimeParams["lock_timeout"] = fmt.Sprint(migrationLockWait.Milliseconds())
+	config.RuntimeParams["application_name"] = "parley migrate"
+	return stdlib.OpenDB(*config), nil
+}
+
+func provider(db *sql.DB, migrations Migrations, options ...goose.ProviderOption) (*goose.Provider, error) {
+	store, err := database.NewStore(database.DialectPostgres, migrations.table())
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider("", db, migrations.Files, append(options, goose.WithStore(store), goose.WithDisableGlobalRegistry(true))...)
+}
+
+func migrateOnce(ctx context.Context, db *sql.DB, migrations Migrations) (int, error) {
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return 0, err
+	}
+	runner, err := provider(db, migrations, goose.WithSessionLocker(locker))
+	if err != nil {
+		return 0, err
+	}
+	results, err := runner.Up(ctx)
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+		return len(partial.Applied), err
+	}
+	return len(results), err
+}
+
+// Pending is how many migrations the database lacks.
+func Pending(ctx context.Context, databaseURL string, migrations Migrations) (pending int, err error) {
+	db, err := openMigrations(databaseURL)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var made bool
+	err = db.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, migrations.table()).Scan(&made)
+	if err != nil || !made {
+		return int(migrations.Newest()), err
+	}
+	runner, err := provider(db, migrations)
+	if err != nil {
+		return 0, err
+	}
+	statuses, err := runner.Status(ctx)
+	for _, status := range statuses {
+		if status.State == goose.StatePending {
+			pending++
+		}
+	}
+	return pending, err
+}
+
+// SchemaVersion is the number of the newest migration that the database has.
+func (db *DB) SchemaVersion(ctx context.Context, migrations Migrations) (int64, error) {
+	return One[int64](ctx, db.System("schema version"), `SELECT max(version_id) FROM `+migrations.table()+` WHERE is_applied`, nil)
+}
+
+const (
+	invalidCatalogName = "3D000"
+	duplicateDatabase  = "42P04"
+)
+
+// EnsureDatabase creates the database that the URL names when the server does not have it.
+func EnsureDatabase(ctx context.Context, databaseURL string) (created bool, err error) {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err == nil {
+		return false, conn.Close(ctx)
+	}
+	if state(err) != invalidCatalogName {
+		return false, err
+	}
+	target, err := url.Parse(databaseURL)
+	if err != nil {
+		return false, err
+	}
+	name := strings.TrimPrefix(target.Path, "/")
+	target.Path = "/postgres"
+	conn, err = pgx.Connect(ctx, target.String())
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	_, err = conn.Exec(ctx, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize())
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == duplicateDatabase {
+		return false, nil
+	}
+	return err == nil, err
+}

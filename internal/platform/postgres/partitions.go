@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+// Period is the width of a partition.
+type Period int
+
+// The widths in use.
+const (
+	Daily Period = iota
+	Weekly
+	Monthly
+)
+
+// Partitioned is a table cut by time. A table cut by id is cut by the time inside its ULIDs.
+type Partitioned struct {
+	Table string
+	Every Period
+	// ByTime cuts by a timestamp column instead of a ULID.
+	ByTime bool
+	// Keep is how long rows are kept after their partition ended; zero keeps them for ever.
+	Keep time.Duration
+}
+
+const (
+	// partitionsMade is how many periods after the current one exist from the start.
+	partitionsMade = 4
+	// PartitionsNeeded is how many periods ahead a process needs to call itself ready.
+	PartitionsNeeded = 2
+)
+
+func (p Period) start(t time.Time) time.Time {
+	t = t.UTC()
+	day := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+	switch p {
+	case Weekly:
+		return day.AddDate(0, 0, -(int(day.Weekday())+6)%7)
+	case Monthly:
+		return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+	default:
+		return day
+	}
+}
+
+func (p Period) next(start time.Time) time.Time {
+	switch p {
+	case Weekly:
+		return start.AddDate(0, 0, 7)
+	case Monthly:
+		return start.AddDate(0, 1, 0)
+	default:
+		return start.AddDate(0, 0, 1)
+	}
+}
+
+func (p Partitioned) name(start time.Time) string {
+	if p.Every == Monthly {
+		return p.Table + "_p" + start.Format("200601")
+	}
+	return p.Table + "_p" + start.Format("20060102")
+}
+
+func (p Partitioned) startOf(name string) (time.Time, bool) {
+	layout := "20060102"
+	if p.Every == Monthly {
+		layout = "200601"
+	}
+	suffix, found := strings.CutPrefix(name, p.Table+"_p")
+	start, err := time.Parse(layout, suffix)
+	return start, found && err == nil
+}
+
+// bound is a literal: DDL takes no parameters.
+func (p Partitioned) bound(at time.Time) string {
+	if p.ByTime {
+		return "'" + at.Format(time.RFC3339) + "'"
+	}
+	floor, _ := ids.Floor[unprefixed](at).UUIDValue()
+	return "'" + hex.EncodeToString(floor.Bytes[:]) + "'"
+}
+
+type unprefixed struct{}
+
+func (unprefixed) Prefix() string { return "" }
+
+// EnsurePartitions makes the partitions of the last, the current and the next periods
+// that do not exist yet. Several processes may call it at once.
+func (db *DB) EnsurePartitions(ctx context.Context, tables []Partitioned, now time.Time) error {
+	existing, err := db.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, table := range tables {
+		start := table.Every.start(table.Every.start(now).Add(-time.Nanosecond))
+		for range partitionsMade + 2 {
+			end := table.Every.next(start)
+			if !existing[table.name(start)] {
+				if err := db.makePartition(ctx, table, start, end); err != nil {
+					failures = append(failures, fmt.Errorf("make partition %s: %w", table.name(start), err))
+				}
+			}
+			start = end
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// CopyPartitions makes the partitions that another database has and this one lacks.
+func (db *DB) CopyPartitions(ctx context.Context, from *DB, tables []Partitioned) error {
+	theirs, err := from.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	ours, err := db.partitions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		for name := range theirs {
+			if start, of := table.startOf(name); of && !ours[name] {
+				if err := db.makePartition(ctx, table, start, table.Every.next(start)); err != nil {
+					return fmt.Errorf("make partition %s: %w", name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// makePartition attaches a table made beforehand: unlike CREATE … PARTITION OF, that
+// does not stop readers and writers of the parent.
+func (db *DB) makePartition(ctx context.Context, table Partitioned, start, end time.Time) error {
+	name := table.name(start)
+	return db.ddl(ctx, "partition "+name, func(ctx context.Context, tx *Tx) error {
+		attached, err := One[bool](ctx, tx, `SELECT EXISTS (SELECT FROM pg_class WHERE relname = @name AND relispartition)`, Args{"name": name})
+		if err != nil || attached {
+			return err
+		}
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table.Table), nil); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)`,
+			table.Table, name, table.bound(start), table.bound(end)), nil)
+		return err
+	})
+}
+
+// DropExpired ends the partitions whose rows are all older than the table keeps them,
+// and returns their names.
+func (db *DB) DropExpired(ctx context.Context, tables []Partitioned, now time.Time) ([]string, error) {
+	existing, err := db.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dropped, failures := []string{}, []error{}
+	for _, table := range tables {
+		for name := range existing {
+			start, ours := table.startOf(name)
+			if !ours || table.Keep == 0 || table.Every.next(start).Add(table.Keep).After(now) {
+				continue
+			}
+			err := db.ddl(ctx, "drop partition "+name, func(ctx context.Context, tx *Tx) error {
+				_, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+name, nil)
+				return err
+			})
+			if err != nil {
+				failures = append(failures, fmt.Errorf("drop partition %s: %w", name, err))
+				continue
+			}
+			dropped = append(dropped, name)
+		}
+	}
+	return dropped, errors.Join(failures...)
+}
+
+// PartitionsAhead is how many whole periods after now have their partition, for the
+// table that has the fewest.
+func (db *DB) PartitionsAhead(ctx context.Context, tables []Partitioned, now time.Time) (int, error) {
+	existing, err := db.partitions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	fewest := partitionsMade
+	for _, table := range tables {
+		ahead := -1
+		for start := table.Every.start(now); existing[table.name(start)]; start = table.Every.next(start) {
+			ahead++
+		}
+		fewest = min(fewest, ahead)
+	}
+	return fewest, nil
+}
+
+func (db *DB) partitions(ctx context.Context) (map[string]bool, error) {
+	names, err := Many[string](ctx, db.System("partitions"), `
+		SELECT relname::text
+		FROM pg_class
+		WHERE relispartition
+		  AND relkind IN ('r', 'p')`, nil)
+	existing := make(map[string]bool, len(names))
+	for _, name := range names {
+		existing[name] = true
+	}
+	return existing, err
+}
+
+// ddl runs one change of the schema at a time. Readers and writers of the table may queue
+// behind it, so it gives up on a lock within a second; the next round tries again.
+func (db *DB) ddl(ctx context.Context, reason string, change func(context.Context, *Tx) error) error {
+	_, err := InSystemTx(ctx, db, reason, func(tx *Tx) (struct{}, error) {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('parley ddl'))`, nil); err != nil {
+			return struct{}{}, err
+		}
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '1s'`, nil); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, change(ctx, tx)
+	})
+	return err
+}

@@ -1,0 +1,202 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+// Tx is a transaction of one organization and the only way to write. It also collects
+// what must happen around its commit.
+type Tx struct {
+	db           *DB
+	tx           pgx.Tx
+	mark         mark
+	beforeCommit []func(context.Context) error
+	afterCommit  []func()
+}
+
+// Witness wants to see a transaction begin and its result before the commit, in that
+// very transaction: it is how an idempotent answer is stored with its effect.
+type Witness interface {
+	Begin(ctx context.Context, tx *Tx) error
+	Keep(ctx context.Context, tx *Tx, result any) error
+}
+
+type witnessKey struct{}
+
+// WithWitness lets a witness see the organization's transactions under ctx.
+func WithWitness(ctx context.Context, w Witness) context.Context {
+	return context.WithValue(ctx, witnessKey{}, w)
+}
+
+// Apart is ctx without its witness, for a transaction beside the one that is witnessed.
+func Apart(ctx context.Context) context.Context { return context.WithValue(ctx, witnessKey{}, nil) }
+
+const (
+	// repeats is how often a transaction that lost a deadlock is tried again.
+	repeats      = 3
+	commitWait   = 10 * time.Second
+	rollbackWait = 2 * time.Second
+)
+
+// InTx runs a verb in a transaction of the organization: begin, witness, verb, witness,
+// hooks, commit, hooks. The verb may run again after a deadlock, so it must have no
+// effect outside of tx.
+func InTx[T any](ctx context.Context, db *DB, org ids.Org, verb func(tx *Tx) (T, error)) (T, error) {
+	witness, _ := ctx.Value(witnessKey{}).(Witness)
+	return repeat(ctx, db, mark{org: org}, witness, verb)
+}
+
+// InFirstTx is InTx for the transaction that makes the organization: there is nothing to
+// enter yet.
+func InFirstTx[T any](ctx context.Context, db *DB, org ids.Org, verb func(tx *Tx) (T, error)) (T, error) {
+	witness, _ := ctx.Value(witnessKey{}).(Witness)
+	return repeat(ctx, db, mark{org: org, unentered: true}, witness, verb)
+}
+
+// InClosingTx is a system transaction that shuts an organization for all others.
+func InClosingTx[T any](ctx context.Context, db *DB, reason string, verb func(tx *Tx) (T, error)) (T, error) {
+	return repeat(ctx, db, mark{system: reason, unentered: true}, nil, verb)
+}
+
+// InSystemTx is InTx for work that crosses organizations. Nobody witnesses it.
+func InSystemTx[T any](ctx context.Context, db *DB, reason string, verb func(tx *Tx) (T, error)) (T, error) {
+	return repeat(ctx, db, mark{system: reason}, nil, verb)
+}
+
+func repeat[T any](ctx context.Context, db *DB, m mark, witness Witness, verb func(tx *Tx) (T, error)) (T, error) {
+	for try := 0; ; try++ {
+		result, after, err := attempt(ctx, db, m, witness, verb)
+		if err == nil {
+			// The connection is back in the pool: a hook may want one of its own.
+			for _, hook := range after {
+				hook()
+			}
+			return result, nil
+		}
+		err = db.classify(err)
+		if try == repeats || !repeatable(err) {
+			return result, err
+		}
+		select {
+		case <-ctx.Done():
+			return result, ctx.Err()
+		case <-time.After(rand.N(10 * time.Millisecond << try)): //nolint:gosec // jitter
+		}
+	}
+}
+
+// attempt runs the transaction once and returns the hooks that wait for its commit.
+func attempt[T any](
+	ctx context.Context, db *DB, m mark, witness Witness, verb func(tx *Tx) (T, error),
+) (result T, after []func(), err error) {
+	if m.system == "" && m.org.IsZero() {
+		return result, nil, errNoOrganization
+	}
+	conn, err := db.acquire(ctx)
+	if err != nil {
+		return result, nil, err
+	}
+	defer conn.Release()
+	begun, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: db.begin(m)})
+	if err != nil {
+		return result, nil, err
+	}
+	tx := &Tx{db: db, tx: begun, mark: m}
+	defer tx.end(ctx)
+	if witness != nil {
+		if err := witness.Begin(ctx, tx); err != nil {
+			return result, nil, err
+		}
+	}
+	if result, err = verb(tx); err != nil {
+		return result, nil, err
+	}
+	if witness != nil {
+		if err := witness.Keep(ctx, tx, result); err != nil {
+			return result, nil, err
+		}
+	}
+	return result, tx.afterCommit, tx.commit(ctx)
+}
+
+// begin enters the organization in the round trip that begins the transaction.
+func (db *DB) begin(m mark) string {
+	switch {
+	case m.unentered:
+		return "begin"
+	case m.system == "" && db.enter != nil:
+		return "begin; " + db.enter(m.org)
+	case m.system != "" && db.enterAll != "":
+		return "begin; " + db.enterAll
+	default:
+		return "begin"
+	}
+}
+
+var errNoOrganization = errors.New("a transaction without an organization")
+
+// end rolls back what was not committed, after an error and after a panic.
+func (tx *Tx) end(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWait)
+	defer cancel()
+	_ = tx.tx.Rollback(ctx) // nothing to do after a commit, and a lost connection rolls back by itself
+}
+
+func (tx *Tx) commit(ctx context.Context) error {
+	for i := 0; i < len(tx.beforeCommit); i++ { //nolint:intrange // a hook may add another
+		if err := tx.beforeCommit[i](ctx); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	// Once sent, a commit is waited for: giving up would leave its outcome unknown.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitWait)
+	defer cancel()
+	err := tx.tx.Commit(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrTxCommitRollback):
+		return fmt.Errorf("a statement of the transaction failed and its error was dropped: %w", err)
+	case state(err) == "":
+		return fault.OutcomeUnknown(err)
+	default:
+		return err
+	}
+}
+
+// Org is whose transaction this is.
+func (tx *Tx) Org() ids.Org { return tx.mark.org }
+
+// BeforeCommit adds a last step inside the transaction; an error rolls it back.
+func (tx *Tx) BeforeCommit(hook func(context.Context) error) {
+	tx.beforeCommit = append(tx.beforeCommit, hook)
+}
+
+// AfterCommit adds what may happen only once the transaction is durable, and may be lost in a crash.
+func (tx *Tx) AfterCommit(hook func()) { tx.afterCommit = append(tx.afterCommit, hook) }
+
+// Exec runs a statement that returns no rows and tells how many it touched.
+func (tx *Tx) Exec(ctx context.Context, sql string, args Args) (int64, error) {
+	tag, err := tx.tx.Exec(tx.db.marked(ctx, tx.mark), sql, tx.mark.bind(args))
+	return tag.RowsAffected(), err
+}
+
+func (tx *Tx) rows(ctx context.Context, sql string, args Args, collect func(pgx.Rows) error) error {
+	rows, err := tx.tx.Query(tx.db.marked(ctx, tx.mark), sql, tx.mark.bind(args))
+	if err != nil {
+		return err
+	}
+	return collect(rows)
+}

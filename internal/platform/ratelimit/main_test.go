@@ -1,0 +1,169 @@
+package ratelimit_test
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ratelimit"
+)
+
+const commonRedis = "redis://127.0.0.1:6379"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// unique keeps tests apart on the common Redis.
+func unique(name string) string { return "test:" + name + ":" + ulid.Make().String() }
+
+// patience is for tests that are not about time, on a machine that is busy with others.
+const patience = 10 * time.Second
+
+func client(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	return hasty(t, url, patience)
+}
+
+func hasty(t testing.TB, url string, budget time.Duration) redis.UniversalClient {
+	t.Helper()
+	c, err := ratelimit.Connect(url, budget)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// limiter fills in what a test leaves open and is closed with it.
+func limiter(t testing.TB, opts ratelimit.Options) *ratelimit.Limiter {
+	t.Helper()
+	if opts.Clock == nil {
+		opts.Clock = clock.NewSynced()
+	}
+	l := ratelimit.New(opts)
+	t.Cleanup(l.Close)
+	return l
+}
+
+// server is a Redis of the test's own, which it may stop and start again.
+type server struct {
+	socket  string
+	process *exec.Cmd
+}
+
+func ownRedis(t testing.TB) *server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rl") //nolint:usetesting // a socket's path must stay short
+	require.NoError(t, err)
+	s := &server{socket: filepath.Join(dir, "s")}
+	t.Cleanup(func() {
+		s.stop()
+		_ = os.RemoveAll(dir)
+	})
+	s.start(t)
+	return s
+}
+
+func (s *server) url() string { return "unix://" + s.socket }
+
+func (s *server) start(t testing.TB) {
+	t.Helper()
+	s.process = exec.Command("redis-server", "--port", "0", "--unixsocket", s.socket,
+		"--save", "", "--appendonly", "no", "--dir", filepath.Dir(s.socket))
+	require.NoError(t, s.process.Start())
+	require.Eventually(t, func() bool {
+		conn, err := net.Dial("unix", s.socket)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+func (s *server) stop() {
+	if s.process != nil {
+		_ = s.process.Process.Kill()
+		_ = s.process.Wait()
+		s.process = nil
+	}
+}
+
+// proxy stands before a server and delays every byte on its way back.
+type proxy struct {
+	address string
+	delay   atomic.Int64
+}
+
+func slowProxy(t testing.TB, to *server) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{address: listener.Addr().String()}
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { p.serve(conn, to.socket, done, &running) })
+		}
+	})
+	t.Cleanup(func() {
+		close(done)
+		_ = listener.Close()
+		running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) url() string { return "redis://" + p.address }
+
+func (p *proxy) slow(by time.Duration) { p.delay.Store(int64(by)) }
+
+func (p *proxy) serve(conn net.Conn, socket string, done <-chan struct{}, running *sync.WaitGroup) {
+	upstream, err := net.Dial("unix", socket)
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	ended := make(chan struct{})
+	running.Go(func() {
+		select {
+		case <-done:
+		case <-ended:
+		}
+		_ = conn.Close()
+		_ = upstream.Close()
+	})
+	running.Go(func() {
+		_, _ = io.Copy(upstream, conn)
+		_ = upstream.Close()
+	})
+	defer close(ended)
+	bytes := make([]byte, 4096)
+	for {
+		n, err := upstream.Read(bytes)
+		if err != nil {
+			return
+		}
+		select {
+		case <-time.After(time.Duration(p.delay.Load())):
+		case <-done:
+			return
+		}
+		if _, err := conn.Write(bytes[:n]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// Package sealed keeps secrets at rest. A Keyring is built from the operator's master
+// keys; each purpose gets keys of its own derived from them, so that a cursor can never
+// be opened as a stored answer. The first master key seals, all of them open.
+package sealed
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/aead/aesgcm"
+	"github.com/tink-crypto/tink-go/v2/insecuresecretdataaccess"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	"github.com/tink-crypto/tink-go/v2/secretdata"
+	"github.com/tink-crypto/tink-go/v2/tink"
+)
+
+// KeyBytes is the length of a master key.
+const KeyBytes = 32
+
+// Keyring derives the keys of every purpose.
+type Keyring struct{ masters [][]byte }
+
+// NewKeyring takes master keys as base64 of 32 bytes, the newest first.
+func NewKeyring(encoded []string) (*Keyring, error) {
+	if len(encoded) == 0 {
+		return nil, errors.New("no master key: generate one with `openssl rand -base64 32`")
+	}
+	ring := &Keyring{}
+	for i, text := range encoded {
+		master, err := base64.StdEncoding.DecodeString(text)
+		if err != nil || len(master) != KeyBytes {
+			return nil, fmt.Errorf("master key %d is not base64 of %d bytes: generate one with `openssl rand -base64 %d`", i+1, KeyBytes, KeyBytes)
+		}
+		if slices.ContainsFunc(ring.masters, func(known []byte) bool { return hmac.Equal(known, master) }) {
+			return nil, fmt.Errorf("master key %d is listed twice", i+1)
+		}
+		ring.masters = append(ring.masters, master)
+	}
+	return ring, nil
+}
+
+func derive(master []byte, purpose string) ([]byte, error) {
+	return hkdf.Key(sha256.New, master, nil, "parley/"+purpose, KeyBytes)
+}
+
+// Box seals and opens the values of one purpose.
+type Box struct{ primitive tink.AEAD }
+
+// Box derives the box of a purpose from every master key.
+func (k *Keyring) Box(purpose string) (*Box, error) {
+	parameters, err := aesgcm.NewParameters(aesgcm.ParametersOpts{
+		KeySizeInBytes: KeyBytes, IVSizeInBytes: 12, TagSizeInBytes: 16, Variant: aesgcm.VariantTink,
+	})
+	if err != nil {
+		return nil, err
+	}
+	manager := keyset.NewManager()
+	for i, master := range k.masters {
+		material, err := derive(master, "seal/"+purpose)
+		if err != nil {
+			return nil, err
+		}
+		key, err := aesgcm.NewKey(secretdata.NewBytesFromData(material, insecuresecretdataaccess.Token{}), keyID(material), parameters)
+		if err != nil {
+			return nil, err
+		}
+		id, err := manager.AddKey(key)
+		if err != nil {
+			return nil, fmt.Errorf("master key %d: %w", i+1, err)
+		}
+		if i == 0 {
+			if err := manager.SetPrimary(id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	handle, err := manager.Handle()
+	if err != nil {
+		return nil, err
+	}
+	primitive, err := aead.New(handle)
+	if err != nil {
+		return nil, err
+	}
+	return &Box{primitive: primitive}, nil
+}
+
+// keyID names a key inside its ciphertexts; it must be the same in every process.
+func keyID(material []byte) uint32 {
+	digest := sha256.Sum256(material)
+	return binary.BigEndian.Uint32(digest[:4]) | 1
+}
+
+// Seal encrypts value for one place: the same identity is needed to open it, so a
+// ciphertext moved to another row is worthless.
+func (b *Box) Seal(value, identity []byte) ([]byte, error) {
+	return b.primitive.Encrypt(value, identity)
+}
+
+// Open returns what Seal was given, or an error that says nothing more.
+func (b *Box) Open(value, identity []byte) ([]byte, error) {
+	return b.primitive.Decrypt(value, identity)
+}
+
+// MAC recognises values without keeping them; a reader of the database cannot try them out.
+type MAC struct{ keys [][]byte }
+
+// MAC derives the keys of a purpose from every master key.
+func (k *Keyring) MAC(purpose string) (*MAC, error) {
+	mac := &MAC{}
+	for _, master := range k.masters {
+		key, err := derive(master, "mac/"+purpose)
+		if err != nil {
+			return nil, err
+		}
+		mac.keys = append(mac.keys, key)
+	}
+	return mac, nil
+}
+
+// Sum is the fingerprint of the parts under the newest key.
+func (m *MAC) Sum(parts ...[]byte) []byte { return sum(m.keys[0], parts) }
+
+// Matches tells whether fingerprint belongs to the parts under any key, in constant time.
+func (m *MAC) Matches(fingerprint []byte, parts ...[]byte) bool {
+	for _, key := range m.keys {
+		if hmac.Equal(fingerprint, sum(key, parts)) {
+			return true
+		}
+	}
+	return false
+}
+
+// sum writes the length before each part, so that parts cannot be shifted into each other.
+func sum(key []byte, parts [][]byte) []byte {
+	digest := hmac.New(sha256.New, key)
+	var length [8]byte
+	for _, part := range parts {
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		digest.Write(length[:])
+		digest.Write(part)
+	}
+	return digest.Sum(nil)
+}

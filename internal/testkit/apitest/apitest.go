@@ -1,0 +1,149 @@
+// Package apitest serves the API over real HTTP on a database of the test's own, and
+// holds every answer that a test receives against the contract.
+package apitest
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/edge/api"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/ratelimit"
+	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/openapi"
+)
+
+// Server is the API in front of two cells. Tests make their organizations in one of them,
+// which one depends on the test's name; nothing that they see may.
+type Server struct {
+	*factory.World
+
+	// Other is the cell in which the test does not live.
+	Other *factory.World
+
+	URL      string
+	API      *api.API
+	Contract *openapi.Contract
+
+	urls map[string]string
+}
+
+// Options change what a test needs otherwise. Zero fields take the defaults.
+type Options struct {
+	// Beside is a server whose cells this one serves too.
+	Beside      *Server
+	Masters     []string
+	Guesses     ratelimit.Limit
+	MaxInFlight int
+	Proxies     []netip.Prefix
+	Logger      *slog.Logger
+}
+
+// Master is the master key of a server that was given none.
+const Master = factory.Master
+
+// New serves the API with the defaults.
+func New(t testing.TB) *Server {
+	t.Helper()
+	return With(t, Options{})
+}
+
+// With serves the API with options.
+func With(t testing.TB, options Options) *Server {
+	t.Helper()
+	options = options.orDefaults()
+	s := &Server{}
+	s.makeWorlds(t, options)
+	var err error
+	s.Contract, err = openapi.Load()
+	require.NoError(t, err)
+	ring, err := sealed.NewKeyring(options.Masters)
+	require.NoError(t, err)
+	cursors, err := paging.NewCursors(ring)
+	require.NoError(t, err)
+	limiter := ratelimit.New(ratelimit.Options{Clock: s.Clock})
+	t.Cleanup(limiter.Close)
+	s.API, err = api.New(api.Deps{
+		Cells:     map[string]*cell.Cell{s.Name: s.Cell, s.Other.Name: s.Other.Cell},
+		Directory: s.Directory, Contract: s.Contract, Clock: s.Clock, Cursors: cursors, Limiter: limiter,
+		Guesses: ratelimit.NewLocal(options.Guesses, s.Clock), Metrics: telemetry.NewMetrics("test"),
+		Logger: options.Logger, TrustedProxies: options.Proxies, Version: "test", MaxInFlight: options.MaxInFlight,
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(tallied(t, s.API))
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// makeWorlds makes two cells and their directory, each watched under its name.
+func (s *Server) makeWorlds(t testing.TB, options Options) {
+	t.Helper()
+	now, home, other := clock.NewManual(pgtest.Start()), "main", "second"
+	if len(t.Name())%2 == 1 {
+		home, other = other, home
+	}
+	if beside := options.Beside; beside != nil {
+		now, s.urls, home, other = beside.Clock, beside.urls, beside.Name, beside.Other.Name
+	} else {
+		s.urls = map[string]string{home: pgtest.URL(t), other: pgtest.URL(t)}
+	}
+	routes := directory.New(pgtest.Connect(t, s.urls["main"], touch("directory")), now)
+	made := factory.In(t, routes, now, map[string]*postgres.DB{
+		home: pgtest.Connect(t, s.urls[home], touch(home)), other: pgtest.Connect(t, s.urls[other], touch(other)),
+	}, options.Masters...)
+	s.World, s.Other = made[home], made[other]
+}
+
+func (o Options) orDefaults() Options {
+	if o.Masters == nil {
+		o.Masters = []string{Master}
+	}
+	if o.Guesses == (ratelimit.Limit{}) {
+		o.Guesses = ratelimit.Limit{PerSecond: 1, Burst: 1_000_000}
+	}
+	if o.MaxInFlight == 0 {
+		o.MaxInFlight = 1_000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Client makes an organization of its own and a key for it.
+func (s *Server) Client(t testing.TB) *Client {
+	t.Helper()
+	return s.clientIn(t, s.World)
+}
+
+// Neighbour is a client whose organization lives in the other cell.
+func (s *Server) Neighbour(t testing.TB) *Client {
+	t.Helper()
+	return s.clientIn(t, s.Other)
+}
+
+func (s *Server) clientIn(t testing.TB, world *factory.World) *Client {
+	t.Helper()
+	org, team := world.Org(t)
+	id, key := world.Key(t, org)
+	return &Client{World: world, Org: org, Team: team, KeyID: id, server: s, key: key, http: &http.Client{Timeout: 30 * time.Second}}
+}
+
+// Anonymous is a client without a key.
+func (s *Server) Anonymous() *Client {
+	return &Client{server: s, http: &http.Client{Timeout: 30 * time.Second}}
+}

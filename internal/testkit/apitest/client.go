@@ -1,0 +1,223 @@
+package apitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+	"github.com/parley-chat/parley/openapi"
+)
+
+// Client calls the API with a key and checks every answer against the contract.
+type Client struct {
+	// World is the cell in which the client's organization lives.
+	World *factory.World
+	Org   orgs.ID
+	Team  orgs.TeamID
+	KeyID apikeys.ID
+
+	server *Server
+	key    string
+	http   *http.Client
+}
+
+// Key is the clear text of the client's key.
+func (c *Client) Key() string { return c.key }
+
+// WithKey is the same client with another key.
+func (c *Client) WithKey(key string) *Client {
+	other := *c
+	other.key = key
+	return &other
+}
+
+// Answer is what the API said.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// JSON is the body as loose JSON.
+func (a Answer) JSON(t testing.TB) map[string]any {
+	t.Helper()
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(a.Body, &body), "body: %s", a.Body)
+	return body
+}
+
+// Data is the resource in the envelope.
+func (a Answer) Data(t testing.TB) map[string]any {
+	t.Helper()
+	data, ok := a.JSON(t)["data"].(map[string]any)
+	require.True(t, ok, "no resource in %s", a.Body)
+	return data
+}
+
+// List is the resources of a list.
+func (a Answer) List(t testing.TB) []map[string]any {
+	t.Helper()
+	var body struct {
+		Data []map[string]any `json:"data"`
+	}
+	require.NoError(t, json.Unmarshal(a.Body, &body), "body: %s", a.Body)
+	return body.Data
+}
+
+// Error is the error of a refusal.
+func (a Answer) Error(t testing.TB) map[string]any {
+	t.Helper()
+	body, ok := a.JSON(t)["error"].(map[string]any)
+	require.True(t, ok, "no error in %s", a.Body)
+	return body
+}
+
+// Code is the code of a refusal, or "".
+func (a Answer) Code() string {
+	var body struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(a.Body, &body)
+	return body.Error.Code
+}
+
+// Get reads a path under /v1.
+func (c *Client) Get(t testing.TB, path string, header ...string) Answer {
+	t.Helper()
+	return c.Do(t, http.MethodGet, path, nil, header...)
+}
+
+// Post sends JSON: a string as it is, anything else encoded.
+func (c *Client) Post(t testing.TB, path string, body any, header ...string) Answer {
+	t.Helper()
+	return c.Do(t, http.MethodPost, path, body, header...)
+}
+
+// Do sends one request. Headers come in pairs of name and value.
+func (c *Client) Do(t testing.TB, method, path string, body any, header ...string) Answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, c.server.URL+"/v1"+path, bodyOf(t, body))
+	require.NoError(t, err)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if request.Header.Del(header[i]); header[i+1] != "" {
+			request.Header.Set(header[i], header[i+1])
+		}
+	}
+	answer, err := c.send(request)
+	require.NoError(t, err)
+	c.server.check(t, method, request.URL.Path, answer)
+	return answer
+}
+
+func (c *Client) send(request *http.Request) (Answer, error) {
+	response, err := c.http.Do(request)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, err
+}
+
+func bodyOf(t testing.TB, body any) io.Reader {
+	t.Helper()
+	switch b := body.(type) {
+	case nil:
+		return http.NoBody
+	case string:
+		return strings.NewReader(b)
+	case []byte:
+		return bytes.NewReader(b)
+	default:
+		encoded, err := json.Marshal(b)
+		require.NoError(t, err)
+		return bytes.NewReader(encoded)
+	}
+}
+
+// check holds an answer against the contract: the declared status, its schema, its headers.
+func (s *Server) check(t testing.TB, method, path string, answer Answer) {
+	t.Helper()
+	require.Regexp(t, `^req_[0-9A-HJKMNP-TV-Z]{26}$`, answer.Header.Get("X-Request-Id"))
+	require.Equal(t, "application/json", answer.Header.Get("Content-Type"))
+	require.Equal(t, "private, no-store", answer.Header.Get("Cache-Control"))
+	require.Equal(t, "Authorization", answer.Header.Get("Vary"))
+	operation := operationOf(s.Contract, method, strings.TrimPrefix(path, "/v1"))
+	if operation == nil || method == http.MethodHead {
+		s.checkSchema(t, "ErrorEnvelope", answer)
+		return
+	}
+	schema, err := operation.Response(answer.Status)
+	require.NoError(t, err, "%s %s answered %d, which the contract does not declare: %s", method, path, answer.Status, answer.Body)
+	validate(t, schema, answer)
+	for _, name := range operation.ResponseHeaders(answer.Status) {
+		if !sometimes[name] && (!operation.Public || !strings.HasPrefix(name, "RateLimit")) {
+			require.NotEmpty(t, answer.Header.Values(name), "%s %s answered %d without the header %s", method, path, answer.Status, name)
+		}
+	}
+}
+
+// sometimes are headers that the contract declares for answers that carry them now and then.
+var sometimes = map[string]bool{"Idempotent-Replayed": true}
+
+func (s *Server) checkSchema(t testing.TB, name string, answer Answer) {
+	t.Helper()
+	if len(answer.Body) == 0 {
+		return
+	}
+	schema, err := s.Contract.Schema(name)
+	require.NoError(t, err)
+	validate(t, schema, answer)
+}
+
+func validate(t testing.TB, schema *jsonschema.Schema, answer Answer) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(answer.Body))
+	require.NoError(t, err, "body: %s", answer.Body)
+	require.NoError(t, schema.Validate(value), "body: %s", answer.Body)
+}
+
+// operationOf finds the operation of a real path: static segments win over parameters.
+func operationOf(contract *openapi.Contract, method, path string) *openapi.Operation {
+	var found *openapi.Operation
+	for _, operation := range contract.Operations() {
+		if operation.Method == method && fits(operation.Path, path) && (found == nil || strings.Contains(found.Path, "{")) {
+			found = operation
+		}
+	}
+	return found
+}
+
+func fits(template, path string) bool {
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		parameter := strings.HasPrefix(want[i], "{")
+		if want[i] != got[i] && (!parameter || got[i] == "") {
+			return false
+		}
+		if want[i] == "{phone_number_id}" && strings.Trim(got[i], "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+// Package pgtest gives each test a PostgreSQL database of its own, cloned from a
+// template that holds the migrated schema, with the tenancy tracer on.
+package pgtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // pgtestdb connects through database/sql
+	"github.com/peterldowns/pgtestdb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/schema"
+)
+
+const defaultServer = "postgres://127.0.0.1:5432/postgres"
+
+// Start is where the clock of most tests stands. Partitions of databases under test
+// surround it.
+func Start() time.Time { return time.Date(2026, 3, 14, 9, 26, 53, 589_000_000, time.UTC) }
+
+// URL makes a migrated database, ready for a cell and a directory, and returns its
+// address. Its partitions surround Start and today.
+func URL(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv("PARLEY_TEST_DATABASE_URL")
+	if server == "" {
+		server = defaultServer
+	}
+	parsed, err := url.Parse(server)
+	require.NoError(t, err)
+	config := pgtestdb.Config{
+		DriverName: "pgx", Host: parsed.Hostname(), Port: parsed.Port(), User: "postgres", Database: "postgres",
+		ForceTerminateConnections: true, Options: "sslmode=disable",
+	}
+	if user := parsed.User.Username(); user != "" {
+		config.User = user
+	}
+	return pgtestdb.Custom(t, config, migrator{}).URL()
+}
+
+// Open makes a migrated database and a pool on it that fails the test when a statement
+// on a tenant table is not tied to its organization.
+func Open(t testing.TB) *postgres.DB {
+	t.Helper()
+	return Connect(t, URL(t))
+}
+
+// Connect opens a watched pool on a database made by URL; more tracers may watch too.
+func Connect(t testing.TB, databaseURL string, tracers ...pgx.QueryTracer) *postgres.DB {
+	t.Helper()
+	db, err := postgres.Open(t.Context(), postgres.Config{
+		URL: databaseURL, Name: t.Name(), MaxConns: 12, AcquireWait: 10 * time.Second,
+		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: append([]pgx.QueryTracer{Tenancy(t)}, tracers...),
+	})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	return db
+}
+
+// Tenancy is the tracer that fails t.
+func Tenancy(t testing.TB) *postgres.Tenancy {
+	t.Helper()
+	return postgres.NewTenancy(schema.Tenant(), func(fault string) { t.Errorf("tenancy: %s", fault) })
+}
+
+// migrator builds the template: the current schema, with partitions around Start and today.
+type migrator struct{}
+
+func (migrator) Hash() (string, error) {
+	digest := sha256.New()
+	fmt.Fprintln(digest, today(), schema.Partitioned())
+	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
+		err := fs.WalkDir(migrations.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(migrations.Files, path)
+			fmt.Fprintln(digest, path, len(content))
+			digest.Write(content)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil))[:16], nil
+}
+
+func (migrator) Migrate(ctx context.Context, _ *sql.DB, config pgtestdb.Config) error {
+	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
+		if _, err := postgres.Migrate(ctx, config.URL(), migrations); err != nil {
+			return err
+		}
+	}
+	db, err := postgres.Open(ctx, postgres.Config{URL: config.URL(), Name: "pgtest template"})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for _, around := range []time.Time{Start(), today()} {
+		if err := db.EnsurePartitions(ctx, schema.Partitioned(), around); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func today() time.Time { return time.Now().UTC().Truncate(24 * time.Hour) }

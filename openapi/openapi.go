@@ -1,0 +1,121 @@
+// Package openapi is the contract, loaded: the document that is served and the schemas
+// that requests and answers are held against, all from the one file openapi.yaml.
+// It knows no handler; handlers and tests ask it what was promised.
+package openapi
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+//go:embed openapi.yaml
+var source []byte
+
+// Contract is read-only and safe for concurrent use.
+type Contract struct {
+	json       []byte
+	root       place
+	schemas    *schemas
+	operations []*Operation
+	byRoute    map[string]*Operation
+}
+
+// Load reads the embedded contract and compiles what requests are checked against; the
+// schemas of answers are compiled when they are first asked for.
+func Load() (*Contract, error) { return load(source) }
+
+func load(yaml []byte) (*Contract, error) {
+	root, err := parse(yaml)
+	if err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	c := &Contract{root: root, byRoute: make(map[string]*Operation)}
+	if c.json, err = root.json(); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	if c.schemas, err = newSchemas(c.json); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	for _, path := range root.at("paths").members() {
+		if err := c.addPath(path); err != nil {
+			return nil, fmt.Errorf("openapi: %s: %w", path.name, err)
+		}
+	}
+	return c, nil
+}
+
+func (c *Contract) addPath(path place) error {
+	for _, method := range path.members() {
+		if !slices.Contains(methods, method.name) {
+			continue
+		}
+		operation, err := c.newOperation(path, method)
+		if err != nil {
+			return fmt.Errorf("%s: %w", method.name, err)
+		}
+		c.operations = append(c.operations, operation)
+		c.byRoute[operation.Method+" "+operation.Path] = operation
+	}
+	return nil
+}
+
+// JSON is the document to serve, members in the order of the yaml. Do not write to it.
+func (c *Contract) JSON() []byte { return c.json }
+
+// Operations come in the order of the document.
+func (c *Contract) Operations() []*Operation { return slices.Clone(c.operations) }
+
+// Operation finds one by method and path template, as in GET `/labels/{id}`.
+func (c *Contract) Operation(method, path string) (*Operation, bool) {
+	operation, ok := c.byRoute[strings.ToUpper(method)+" "+path]
+	return operation, ok
+}
+
+// Schema is `components/schemas/<name>`.
+func (c *Contract) Schema(name string) (*jsonschema.Schema, error) {
+	return c.schemas.compile(c.root.at("components", "schemas", name))
+}
+
+// Enum lists a named enumeration in the order of the document; it is empty when there is
+// no such schema or it enumerates nothing.
+func (c *Contract) Enum(name string) []string {
+	var values []string
+	for _, value := range c.root.at("components", "schemas", name, "enum").items() {
+		values = append(values, value.text())
+	}
+	return values
+}
+
+// Webhooks are the names of the events, in the order of the document.
+func (c *Contract) Webhooks() []string {
+	var names []string
+	for _, webhook := range c.root.at("webhooks").members() {
+		names = append(names, webhook.name)
+	}
+	return names
+}
+
+// Webhook is the schema of the body of an event.
+func (c *Contract) Webhook(name string) (*jsonschema.Schema, error) {
+	body := c.resolve(c.resolve(c.root.at("webhooks", name)).at("post", "requestBody"))
+	return c.schemas.compile(body.at("content", mediaJSON, "schema"))
+}
+
+// resolve follows `$ref`, which may stand for any object of the document.
+func (c *Contract) resolve(p place) place {
+	for range maxReferences {
+		reference := p.at("$ref")
+		if !reference.exists() {
+			return p
+		}
+		p = c.root.follow(reference.text())
+	}
+	return place{}
+}
+
+// maxReferences ends a chain of references that bites its own tail.
+const maxReferences = 10

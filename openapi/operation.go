@@ -1,0 +1,157 @@
+package openapi
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const mediaJSON = "application/json"
+
+// methods are the members of a path item that are operations.
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// Operation is one method of one path, with what a request to it must look like.
+type Operation struct {
+	ID     string
+	Method string
+	// Path is the template, as in `/labels/{id}`, without the base address.
+	Path string
+	// Public operations need no API key.
+	Public bool
+
+	// Body is the schema of a JSON body, or nil when the operation takes none.
+	Body         *jsonschema.Schema
+	BodyRequired bool
+	// BodyTypes are the media types that a body may have, such as multipart/form-data.
+	BodyTypes []string
+
+	Query   []Parameter
+	Headers []Parameter
+	// PathParameters are the names in Path, in the order of the document.
+	PathParameters []Parameter
+
+	contract  *Contract
+	responses place
+}
+
+// Parameter is a part of a request that is not the body.
+type Parameter struct {
+	Name     string
+	Required bool
+	Schema   *jsonschema.Schema
+	// Type is the JSON type to turn the text into before it is checked: string, integer,
+	// number, boolean or array.
+	Type string
+}
+
+func (c *Contract) newOperation(path, operation place) (*Operation, error) {
+	security := operation.at("security")
+	o := &Operation{
+		ID:        operation.at("operationId").text(),
+		Method:    strings.ToUpper(operation.name),
+		Path:      path.name,
+		Public:    security.exists() && len(security.items()) == 0,
+		contract:  c,
+		responses: operation.at("responses"),
+	}
+	body := c.resolve(operation.at("requestBody"))
+	o.BodyRequired = body.at("required").text() == "true"
+	for _, media := range body.at("content").members() {
+		o.BodyTypes = append(o.BodyTypes, media.name)
+	}
+	if schema := body.at("content", mediaJSON, "schema"); schema.exists() {
+		compiled, err := c.schemas.compile(schema)
+		if err != nil {
+			return nil, fmt.Errorf("request body: %w", err)
+		}
+		o.Body = compiled
+	}
+	return o, c.addParameters(o, path.at("parameters"), operation.at("parameters"))
+}
+
+// addParameters lets a parameter of the operation replace that of the path.
+func (c *Contract) addParameters(o *Operation, lists ...place) error {
+	var order []string
+	declared := make(map[string]place)
+	for _, list := range lists {
+		for _, item := range list.items() {
+			parameter := c.resolve(item)
+			key := parameter.at("in").text() + " " + parameter.at("name").text()
+			if _, ok := declared[key]; !ok {
+				order = append(order, key)
+			}
+			declared[key] = parameter
+		}
+	}
+	for _, key := range order {
+		where, name, _ := strings.Cut(key, " ")
+		schema, err := c.schemas.compile(declared[key].at("schema"))
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", name, err)
+		}
+		parameter := Parameter{
+			Name:     name,
+			Required: declared[key].at("required").text() == "true",
+			Schema:   schema,
+			Type:     primaryType(schema),
+		}
+		switch where {
+		case "query":
+			o.Query = append(o.Query, parameter)
+		case "header":
+			o.Headers = append(o.Headers, parameter)
+		case "path":
+			o.PathParameters = append(o.PathParameters, parameter)
+		default:
+			return fmt.Errorf("parameter %q: in %q is not supported", name, where)
+		}
+	}
+	return nil
+}
+
+// Statuses are the statuses that the operation declares, in the order of the document.
+func (o *Operation) Statuses() []int {
+	var statuses []int
+	for _, response := range o.responses.members() {
+		if status, err := strconv.Atoi(response.name); err == nil {
+			statuses = append(statuses, status)
+		}
+	}
+	return statuses
+}
+
+// Response is the schema of the JSON body that a status carries, nil when it carries none,
+// and an error when the operation does not declare the status.
+func (o *Operation) Response(status int) (*jsonschema.Schema, error) {
+	response, ok := o.response(status)
+	if !ok {
+		return nil, fmt.Errorf("openapi: %s does not declare status %d", o.ID, status)
+	}
+	schema := response.at("content", mediaJSON, "schema")
+	if !schema.exists() {
+		return nil, nil //nolint:nilnil // an answer without a body has no schema
+	}
+	return o.contract.schemas.compile(schema)
+}
+
+// ResponseHeaders are the names of the headers that a status declares.
+func (o *Operation) ResponseHeaders(status int) []string {
+	response, _ := o.response(status)
+	var names []string
+	for _, header := range response.at("headers").members() {
+		names = append(names, header.name)
+	}
+	return names
+}
+
+func (o *Operation) response(status int) (place, bool) {
+	for _, name := range []string{strconv.Itoa(status), fmt.Sprintf("%dXX", status/100), "default"} {
+		if response := o.responses.at(name); response.exists() {
+			return o.contract.resolve(response), true
+		}
+	}
+	return place{}, false
+}

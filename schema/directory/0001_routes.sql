@@ -1,0 +1,41 @@
+-- +goose Up
+
+-- The databases in which organizations live.
+CREATE TABLE directory.cells (
+    name text PRIMARY KEY,
+    -- A new organization goes to the cell that accepts them and has the fewest.
+    accepts_organizations boolean NOT NULL DEFAULT true
+);
+
+-- Where each organization lives. The epoch grows with each move.
+CREATE TABLE directory.org_routes (
+    org_id uuid PRIMARY KEY,
+    cell text NOT NULL REFERENCES directory.cells,
+    epoch bigint NOT NULL,
+    state text NOT NULL CHECK (state IN ('claimed', 'confirmed')),
+    changed_at timestamptz NOT NULL
+);
+
+CREATE INDEX org_routes_cell ON directory.org_routes (cell);
+CREATE INDEX org_routes_unsettled ON directory.org_routes (changed_at) WHERE state = 'claimed';
+
+-- Whose a key, a token or a number is. What is unique in the whole service is unique here
+-- and nowhere else. A released route keeps its row, so that its generation never repeats.
+CREATE TABLE directory.routes (
+    kind text NOT NULL CHECK (kind IN ('api_key', 'setup_token', 'phone_number')),
+    key bytea NOT NULL,
+    org_id uuid NOT NULL,
+    generation bigint NOT NULL,
+    state text NOT NULL CHECK (state IN ('claimed', 'confirmed', 'releasing', 'released')),
+    changed_at timestamptz NOT NULL,
+    PRIMARY KEY (kind, key)
+);
+
+CREATE INDEX routes_unsettled ON directory.routes (changed_at) WHERE state IN ('claimed', 'releasing');
+
+-- Which organizations have a number of a business account: each gets its notifications.
+CREATE TABLE directory.business_accounts (
+    business_account_id text NOT NULL,
+    org_id uuid NOT NULL,
+    PRIMARY KEY (business_account_id, org_id)
+);

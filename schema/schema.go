@@ -1,0 +1,69 @@
+// Package schema holds the tables: the migrations that make them, and what the rest of
+// the product must know about each. Every table stands in exactly one list; a test
+// compares the lists with the database.
+package schema
+
+import (
+	"embed"
+	"io/fs"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+//go:embed migrations/*.sql directory/*.sql
+var files embed.FS
+
+// Migrations are those of a cell. They live in the database's public schema.
+func Migrations() postgres.Migrations {
+	return postgres.Migrations{Files: folder("migrations"), Schema: "public"}
+}
+
+// Directory are the migrations of the directory, which may share a database with a cell
+// and so keeps to a schema of its own.
+func Directory() postgres.Migrations {
+	return postgres.Migrations{Files: folder("directory"), Schema: "directory"}
+}
+
+func folder(name string) fs.FS {
+	migrations, err := fs.Sub(files, name)
+	if err != nil {
+		panic(err)
+	}
+	return migrations
+}
+
+// EnterOrganization starts every transaction of an organization: it waits for nobody but
+// who freezes the organization, and refuses when it is frozen or not here.
+func EnterOrganization(org ids.Org) string {
+	return "SELECT enter_organization('" + org.String() + "')"
+}
+
+// EnterAll starts every transaction that crosses organizations.
+func EnterAll() string { return "SELECT enter_all_organizations()" }
+
+// Tenant lists the tables whose rows belong to an organization. org_id is the first
+// column of each of their keys, and every statement on them binds it.
+func Tenant() []string {
+	return []string{
+		"organizations", "teams", "users", "team_members", "quota_usage",
+		"api_keys", "audit_log", "idempotency_keys", "api_log", "labels",
+	}
+}
+
+// System lists the tables that belong to no organization.
+func System() []string {
+	return []string{"plans", "goose_db_version"}
+}
+
+const day = 24 * time.Hour
+
+// Partitioned lists the tables cut by time, and how long each keeps its rows.
+func Partitioned() []postgres.Partitioned {
+	return []postgres.Partitioned{
+		{Table: "audit_log", Every: postgres.Monthly, Keep: 400 * day},
+		{Table: "idempotency_keys", Every: postgres.Daily, ByTime: true, Keep: day},
+		{Table: "api_log", Every: postgres.Daily, Keep: 30 * day},
+	}
+}

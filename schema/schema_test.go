@@ -1,0 +1,68 @@
+package schema_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/schema"
+)
+
+func TestEveryTableStandsInOneList(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Open(t)
+	tables, err := postgres.Many[string](t.Context(), db.System("catalogue"), `
+		SELECT relname::text
+		FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace
+		  AND relkind IN ('r', 'p')
+		  AND NOT relispartition
+		ORDER BY relname`, nil)
+	require.NoError(t, err)
+	listed := slices.Sorted(slices.Values(slices.Concat(schema.Tenant(), schema.System())))
+	require.Equal(t, tables, listed)
+}
+
+func TestKeysOfTenantTablesStartWithTheOrganization(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Open(t)
+	type key struct{ Relation, Name, FirstColumn string }
+	keys, err := postgres.Many[key](t.Context(), db.System("catalogue"), `
+		SELECT indrelid::regclass::text AS relation, indexrelid::regclass::text AS name, attname::text AS first_column
+		FROM pg_index
+		JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+		WHERE indisunique
+		  AND indrelid::regclass::text = ANY (@tables)
+		UNION ALL
+		SELECT conrelid::regclass::text, conname, attname
+		FROM pg_constraint
+		JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1]
+		WHERE contype = 'f'
+		  AND conrelid::regclass::text = ANY (@tables)
+		  AND confrelid::regclass::text = ANY (@tables)`, postgres.Args{"tables": schema.Tenant()})
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, k := range keys {
+		require.Equal(t, "org_id", k.FirstColumn, "%s of %s", k.Name, k.Relation)
+		seen[k.Relation] = true
+	}
+	for _, table := range schema.Tenant() {
+		require.True(t, seen[table], "%s has no key", table)
+	}
+}
+
+func TestMigrateTwice(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
+		applied, err := postgres.Migrate(t.Context(), url, migrations)
+		require.NoError(t, err)
+		require.Zero(t, applied)
+		pending, err := postgres.Pending(t.Context(), url, migrations)
+		require.NoError(t, err)
+		require.Zero(t, pending)
+	}
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs the README's quickstart as a stranger would: the very blocks marked there, on a
+# scratch database, and checks that a label came out of it.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+server=${PARLEY_TEST_DATABASE_URL:-postgres://127.0.0.1:5432/postgres}
+database=parley_quickstart_$$
+export PARLEY_DATABASE_URL="${server%/*}/$database"
+log=$(mktemp)
+
+# The blocks of the README that stand below a mark of this name.
+blocks() {
+  awk -v mark="<!-- quickstart: $1 -->" '
+    $0 == mark { wanted = 1 }
+    wanted && /^```/ { inside = !inside; if (!inside) wanted = 0; next }
+    inside && wanted' README.md
+}
+
+cleanup() {
+  [[ -z ${parley:-} ]] || { kill "$parley" && wait "$parley"; } 2>/dev/null || true
+  psql -qd "$server" -c "DROP DATABASE IF EXISTS $database WITH (FORCE)" >/dev/null
+  rm -f "$log"
+}
+trap cleanup EXIT
+
+began=$SECONDS
+blocks start | sed -E 's|^(.*parley dev)$|exec \1 --addr 127.0.0.1:0|' >"$log.start"
+# shellcheck disable=SC1091
+source "$log.start" >"$log" 2>&1 &
+parley=$!
+for _ in $(seq 600); do
+  grep -q 'export PARLEY_KEY=' "$log" && break
+  kill -0 "$parley" 2>/dev/null || { cat "$log" >&2 && exit 1; }
+  sleep 0.5
+done
+rm -f "$log.start"
+eval "$(grep -o 'export PARLEY_[A-Z]*=.*' "$log")"
+answers=$(eval "$(blocks use)")
+echo "$answers"
+
+labels=$(curl -s "$PARLEY_URL/labels" -H "Authorization: Bearer $PARLEY_KEY" | grep -o '"id":"lbl_' | wc -l)
+[[ $labels == 1 ]] || { echo "expected one label, found $labels" >&2 && exit 1; }
+echo "quickstart: from build to a label in $((SECONDS - began)) s"
