@@ -1,5 +1,18 @@
 CREATE SCHEMA directory;
 
+CREATE SCHEMA river;
+
+CREATE TYPE river.river_job_state AS ENUM (
+    'available',
+    'cancelled',
+    'completed',
+    'discarded',
+    'pending',
+    'retryable',
+    'running',
+    'scheduled'
+);
+
 CREATE FUNCTION public.close_organization(org uuid) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -40,6 +53,22 @@ BEGIN
     END IF;
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
 END
+$$;
+
+CREATE FUNCTION river.river_job_state_in_bitmask(bitmask bit, state river.river_job_state) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE state
+        WHEN 'available' THEN get_bit(bitmask, 7)
+        WHEN 'cancelled' THEN get_bit(bitmask, 6)
+        WHEN 'completed' THEN get_bit(bitmask, 5)
+        WHEN 'discarded' THEN get_bit(bitmask, 4)
+        WHEN 'pending'   THEN get_bit(bitmask, 3)
+        WHEN 'retryable' THEN get_bit(bitmask, 2)
+        WHEN 'running'   THEN get_bit(bitmask, 1)
+        WHEN 'scheduled' THEN get_bit(bitmask, 0)
+        ELSE 0
+    END = 1;
 $$;
 
 CREATE TABLE directory.business_accounts (
@@ -162,6 +191,51 @@ CREATE TABLE public.labels (
     updated_at timestamp with time zone NOT NULL
 );
 
+CREATE TABLE public.lane_faults (
+    lane_id uuid NOT NULL,
+    id uuid NOT NULL,
+    key uuid,
+    priority smallint NOT NULL,
+    class text NOT NULL,
+    times smallint NOT NULL,
+    reason text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    aside boolean NOT NULL
+);
+
+CREATE TABLE public.lane_keys (
+    lane_id uuid NOT NULL,
+    key uuid NOT NULL,
+    holder uuid,
+    until timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.lane_rows (
+    lane_id uuid NOT NULL,
+    priority smallint NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    id uuid NOT NULL,
+    key uuid
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE public.lanes (
+    lane_id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    kind text NOT NULL,
+    armed boolean DEFAULT false NOT NULL,
+    token bigint,
+    progress bigint DEFAULT 0 NOT NULL,
+    blocked_until timestamp with time zone,
+    timer_at timestamp with time zone,
+    slow boolean DEFAULT false NOT NULL,
+    concurrency smallint DEFAULT 0 NOT NULL,
+    latency_ms integer DEFAULT 0 NOT NULL,
+    deaths smallint DEFAULT 0 NOT NULL,
+    suspect uuid
+)
+WITH (fillfactor='50');
+
 CREATE TABLE public.organizations (
     org_id uuid NOT NULL,
     name text NOT NULL,
@@ -219,6 +293,88 @@ CREATE TABLE public.users (
     email_key text COLLATE pg_catalog."C"
 );
 
+CREATE TABLE river.river_job (
+    id bigint NOT NULL,
+    state river.river_job_state DEFAULT 'available'::river.river_job_state NOT NULL,
+    attempt smallint DEFAULT 0 NOT NULL,
+    max_attempts smallint DEFAULT 25 NOT NULL,
+    attempted_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finalized_at timestamp with time zone,
+    scheduled_at timestamp with time zone DEFAULT now() NOT NULL,
+    priority smallint DEFAULT 1 NOT NULL,
+    args jsonb NOT NULL,
+    attempted_by text[],
+    errors jsonb[],
+    kind text NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    tags character varying(255)[] DEFAULT '{}'::character varying[] NOT NULL,
+    unique_key bytea,
+    unique_states bit(8),
+    CONSTRAINT finalized_or_finalized_at_null CHECK ((((finalized_at IS NULL) AND (state <> ALL (ARRAY['cancelled'::river.river_job_state, 'completed'::river.river_job_state, 'discarded'::river.river_job_state]))) OR ((finalized_at IS NOT NULL) AND (state = ANY (ARRAY['cancelled'::river.river_job_state, 'completed'::river.river_job_state, 'discarded'::river.river_job_state]))))),
+    CONSTRAINT kind_length CHECK (((char_length(kind) > 0) AND (char_length(kind) < 128))),
+    CONSTRAINT max_attempts_is_positive CHECK ((max_attempts > 0)),
+    CONSTRAINT priority_in_range CHECK (((priority >= 1) AND (priority <= 4))),
+    CONSTRAINT queue_length CHECK (((char_length(queue) > 0) AND (char_length(queue) < 128)))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+CREATE SEQUENCE river.river_job_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE river.river_job_id_seq OWNED BY river.river_job.id;
+
+CREATE UNLOGGED TABLE river.river_leader (
+    elected_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    leader_id text NOT NULL,
+    name text DEFAULT 'default'::text NOT NULL,
+    CONSTRAINT leader_id_length CHECK (((char_length(leader_id) > 0) AND (char_length(leader_id) < 128))),
+    CONSTRAINT name_length CHECK ((name = 'default'::text))
+);
+
+CREATE TABLE river.river_migration (
+    line text NOT NULL,
+    version bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT line_length CHECK (((char_length(line) > 0) AND (char_length(line) < 128))),
+    CONSTRAINT version_gte_1 CHECK ((version >= 1))
+);
+
+CREATE TABLE river.river_notification (
+    id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    payload text NOT NULL,
+    topic text NOT NULL,
+    CONSTRAINT topic_length CHECK (((length(topic) > 0) AND (length(topic) < 128)))
+);
+
+CREATE SEQUENCE river.river_notification_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE river.river_notification_id_seq OWNED BY river.river_notification.id;
+
+CREATE TABLE river.river_queue (
+    name text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    paused_at timestamp with time zone,
+    updated_at timestamp with time zone DEFAULT CURRENT_TIMESTAMP NOT NULL
+);
+
+ALTER TABLE ONLY river.river_job ALTER COLUMN id SET DEFAULT nextval('river.river_job_id_seq'::regclass);
+
+ALTER TABLE ONLY river.river_notification ALTER COLUMN id SET DEFAULT nextval('river.river_notification_id_seq'::regclass);
+
 ALTER TABLE ONLY directory.business_accounts
     ADD CONSTRAINT business_accounts_pkey PRIMARY KEY (business_account_id, org_id);
 
@@ -258,6 +414,18 @@ ALTER TABLE ONLY public.labels
 ALTER TABLE ONLY public.labels
     ADD CONSTRAINT labels_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.lane_faults
+    ADD CONSTRAINT lane_faults_pkey PRIMARY KEY (lane_id, id);
+
+ALTER TABLE ONLY public.lane_keys
+    ADD CONSTRAINT lane_keys_pkey PRIMARY KEY (lane_id, key);
+
+ALTER TABLE ONLY public.lane_rows
+    ADD CONSTRAINT lane_rows_pkey PRIMARY KEY (lane_id, priority, due_at, id);
+
+ALTER TABLE ONLY public.lanes
+    ADD CONSTRAINT lanes_pkey PRIMARY KEY (lane_id);
+
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (org_id);
 
@@ -279,11 +447,40 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY river.river_job
+    ADD CONSTRAINT river_job_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY river.river_leader
+    ADD CONSTRAINT river_leader_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY river.river_migration
+    ADD CONSTRAINT river_migration_pkey1 PRIMARY KEY (line, version);
+
+ALTER TABLE ONLY river.river_notification
+    ADD CONSTRAINT river_notification_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY river.river_queue
+    ADD CONSTRAINT river_queue_pkey PRIMARY KEY (name);
+
 CREATE INDEX org_routes_cell ON directory.org_routes USING btree (cell);
 
 CREATE INDEX org_routes_unsettled ON directory.org_routes USING btree (changed_at) WHERE (state = 'claimed'::text);
 
 CREATE INDEX routes_unsettled ON directory.routes USING btree (changed_at) WHERE (state = ANY (ARRAY['claimed'::text, 'releasing'::text]));
+
+CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
+
+CREATE INDEX river_job_kind ON river.river_job USING btree (kind);
+
+CREATE INDEX river_job_prioritized_fetching_index ON river.river_job USING btree (state, queue, priority, scheduled_at, id);
+
+CREATE INDEX river_job_state_and_finalized_at_index ON river.river_job USING btree (state, finalized_at) WHERE (finalized_at IS NOT NULL);
+
+CREATE UNIQUE INDEX river_job_unique_idx ON river.river_job USING btree (unique_key) WHERE ((unique_key IS NOT NULL) AND (unique_states IS NOT NULL) AND river.river_job_state_in_bitmask(unique_states, state));
+
+CREATE INDEX river_notification_created_at_idx ON river.river_notification USING btree (created_at);
+
+CREATE INDEX river_notification_topic_id_idx ON river.river_notification USING btree (topic, id);
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 

@@ -27,7 +27,7 @@ type admin struct {
 func (p *program) adminCommand() *cobra.Command {
 	a := &admin{program: p}
 	root := group("admin", "Administer organizations, teams, users and keys",
-		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.auditCommand(), a.logsCommand())
+		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.auditCommand(), a.logsCommand(), a.jobsCommand())
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print JSON for scripts")
 	return root
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/schema"
@@ -26,6 +27,9 @@ type Cell struct {
 	// house is a pool of its own: readiness, time, partitions and the API log must not
 	// queue behind requests.
 	house *postgres.DB
+	// labour is the pool of background work; it connects only when there is some.
+	labour *postgres.DB
+	labours
 
 	synced, jumped atomic.Bool
 }
@@ -41,7 +45,12 @@ type CellConfig struct {
 	Tracers   []pgx.QueryTracer
 }
 
-const houseConns = 2
+const (
+	houseConns  = 2
+	labourConns = 12
+	// labourWait is how long background work waits for a connection: nobody is told to come back.
+	labourWait = 10 * time.Second
+)
 
 // OpenCell builds a cell without waiting for its database.
 func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
@@ -59,7 +68,14 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cell{url: config.URL, clock: clock.NewSynced(), house: house}
+	labour, err := postgres.Open(ctx, postgres.Config{
+		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: labourConns, AcquireWait: labourWait,
+		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &Cell{url: config.URL, clock: clock.NewSynced(), house: house, labour: labour}
 	c.Cell, err = cell.New(cell.Deps{
 		Name: config.Name, DB: db, LogDB: house, Clock: c.clock, Directory: config.Directory, Ring: config.Ring, Logger: config.Logger,
 	})
@@ -70,11 +86,16 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 func (c *Cell) Close() {
 	c.DB.Close()
 	c.house.Close()
+	c.labour.Close()
 }
 
 // Migrate brings the cell's database to the current schema and makes its partitions.
 func (c *Cell) Migrate(ctx context.Context) (applied int, err error) {
 	if applied, err = postgres.Migrate(ctx, c.url, schema.Migrations()); err != nil {
+		return applied, err
+	}
+	queues, err := jobs.Migrate(ctx, c.house)
+	if applied += queues; err != nil {
 		return applied, err
 	}
 	if err := c.SyncClock(ctx); err != nil {

@@ -120,6 +120,9 @@ func (c *Cells) Close() {
 	c.directoryDB.Close()
 }
 
+// Count is how many cells are open.
+func (c *Cells) Count() int { return len(c.all) }
+
 // Each runs over the cells in the order of their names.
 func (c *Cells) Each(do func(*Cell) error) error {
 	for _, name := range slices.Sorted(maps.Keys(c.all)) {

@@ -114,10 +114,11 @@ WHERE org_id = @org`
 UPDATE organizations
 SET frozen_at = NULL,
     epoch = @epoch
-WHERE org_id = @org`
+WHERE org_id = @org_id`
 )
 
-// freeze returns once nobody writes to the organization any more.
+// freeze returns once nobody writes to the organization any more. Its lanes are gone with
+// it: whoever drains one stops at the next beat.
 func (c *Cell) freeze(ctx context.Context, org orgs.ID) error {
 	_, err := postgres.InClosingTx(ctx, c.DB, "freeze", func(tx *postgres.Tx) (int64, error) {
 		// Whoever entered before is waited for: a request with its commit takes this long at most.
@@ -130,15 +131,22 @@ func (c *Cell) freeze(ctx context.Context, org orgs.ID) error {
 		if _, err := tx.Exec(ctx, `SELECT close_organization(@org)`, postgres.Args{"org": org}); err != nil {
 			return 0, err
 		}
+		if err := c.Lanes.DissolveTx(ctx, tx, org); err != nil {
+			return 0, err
+		}
 		return tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
 	})
 	return err
 }
 
-// open lets requests in again.
+// open lets requests in again, with lanes made anew from the rows that are here.
 func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
-	_, err := postgres.InClosingTx(ctx, c.DB, "open", func(tx *postgres.Tx) (int64, error) {
-		return tx.Exec(ctx, sqlOpen, postgres.Args{"org": org, "epoch": epoch})
+	_, err := postgres.InFirstTx(ctx, c.DB, org, func(tx *postgres.Tx) (int64, error) {
+		opened, err := tx.Exec(ctx, sqlOpen, postgres.Args{"epoch": epoch})
+		if err != nil {
+			return 0, err
+		}
+		return opened, c.Lanes.RebuildTx(ctx, tx)
 	})
 	return err
 }

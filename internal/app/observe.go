@@ -47,4 +47,5 @@ func (c *Cell) register(registerer prometheus.Registerer) {
 		func() float64 { return c.DB.Stat().EmptyAcquireWaitTime().Seconds() })
 	counter("parley_apilog_dropped_total", "API log entries lost because the database was away.",
 		func() float64 { return float64(c.Logs.Dropped()) })
+	prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.Name}, registerer).MustRegister(&c.labours)
 }

@@ -115,6 +115,7 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 		tasks.Go(func() { c.keepTime(ctx, a.logger) })
 		if work {
 			tasks.Go(func() { a.cells.keepHouse(ctx, c, a.logger) })
+			tasks.Go(func() { c.keepWorking(ctx, a.logger) })
 		}
 		logs.Go(c.Logs.Run)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/idempotency"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 )
@@ -25,6 +27,10 @@ type Cell struct {
 	Name  string
 	DB    *postgres.DB
 	Clock clock.Clock
+
+	// Jobs and Lanes carry what is not done at once; a process that works drains them.
+	Jobs  *jobs.Queue
+	Lanes *lanes.Lanes
 
 	Audit       *audit.Log
 	Orgs        *orgs.Service
@@ -55,6 +61,11 @@ func New(deps Deps) (*Cell, error) {
 		logDB = deps.DB
 	}
 	c := &Cell{Name: deps.Name, DB: deps.DB, Clock: deps.Clock}
+	var err error
+	if c.Jobs, err = jobs.NewQueue(c.DB, c.Clock, deps.Logger); err != nil {
+		return nil, err
+	}
+	c.Lanes = lanes.New(c.DB, c.Jobs, c.Clock, deps.Logger)
 	c.Audit = audit.New(c.DB, c.Clock)
 	branch := deps.Directory.Branch(c.Name)
 	c.Orgs = orgs.New(c.DB, c.Clock, c.Audit, branch)
@@ -64,7 +75,6 @@ func New(deps Deps) (*Cell, error) {
 	if deps.Ring == nil {
 		return c, nil
 	}
-	var err error
 	c.Idempotency, err = idempotency.New(deps.Ring, c.Clock)
 	return c, err
 }

@@ -66,8 +66,9 @@ func Unavailable(retryAfter time.Duration, cause error) *Error {
 }
 
 // Moving asks the callers of an organization to wait while it changes its database.
-func Moving() *Error {
+func Moving(cause error) *Error {
 	return &Error{
+		cause:      cause,
 		Code:       ServiceUnavailable,
 		Message:    "This organization is being moved to another database. Retry after the time given in Retry-After.",
 		RetryAfter: 5 * time.Second, // about as long as a move takes

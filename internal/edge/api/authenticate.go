@@ -40,7 +40,7 @@ func (a *API) byKey(c *call) error {
 	case errors.Is(err, directory.ErrUnknown):
 		return a.suspect(c, apikeys.Unknown())
 	case errors.Is(err, apikeys.ErrElsewhere):
-		return fault.Moving()
+		return fault.Moving(nil)
 	default:
 		return a.suspect(c, err)
 	}

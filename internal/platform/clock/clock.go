@@ -83,3 +83,13 @@ func (s Stamp) String() string { return time.Time(s).UTC().Format("2006-01-02T15
 
 // MarshalText prints the stamp.
 func (s Stamp) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Watch measures how long something takes by monotonic time: no step of any clock, and
+// no clock that a test moves, changes it.
+type Watch struct{ started time.Time }
+
+// StartWatch starts to measure.
+func StartWatch() Watch { return Watch{started: time.Now()} }
+
+// Elapsed is the time since the start.
+func (w Watch) Elapsed() time.Duration { return time.Since(w.started) }

@@ -51,6 +51,18 @@ const (
 	notOpenHere = "PF001"
 )
 
+var (
+	// ErrNotOpenHere means that the organization is frozen, or lives elsewhere.
+	ErrNotOpenHere = errors.New("the organization is not open here")
+	// ErrUnanswered means that a commit was sent and its answer never came.
+	ErrUnanswered = errors.New("the commit was not answered")
+)
+
+// Undone tells that a transaction surely did nothing, for want of a database that answers.
+func Undone(err error) bool {
+	return fault.Of(err) == fault.ServiceUnavailable && !errors.Is(err, ErrUnanswered) && !errors.Is(err, ErrNotOpenHere)
+}
+
 // Unmigrated tells whether err comes from a database without the schema.
 func Unmigrated(err error) bool { return state(err) == undefinedTable }
 
@@ -75,7 +87,7 @@ func (db *DB) classify(err error) error {
 	}
 	switch state(err) {
 	case notOpenHere:
-		return fault.Moving()
+		return fault.Moving(ErrNotOpenHere)
 	case readOnlyTransaction:
 		db.evictDemoted()
 		return fault.Unavailable(time.Second, err)

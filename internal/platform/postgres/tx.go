@@ -21,6 +21,7 @@ type Tx struct {
 	mark         mark
 	beforeCommit []func(context.Context) error
 	afterCommit  []func()
+	kept         map[any]any
 }
 
 // Witness wants to see a transaction begin and its result before the commit, in that
@@ -55,8 +56,8 @@ func InTx[T any](ctx context.Context, db *DB, org ids.Org, verb func(tx *Tx) (T,
 	return repeat(ctx, db, mark{org: org}, witness, verb)
 }
 
-// InFirstTx is InTx for the transaction that makes the organization: there is nothing to
-// enter yet.
+// InFirstTx is InTx for the transaction that makes the organization or opens it: there is
+// nothing to enter yet.
 func InFirstTx[T any](ctx context.Context, db *DB, org ids.Org, verb func(tx *Tx) (T, error)) (T, error) {
 	witness, _ := ctx.Value(witnessKey{}).(Witness)
 	return repeat(ctx, db, mark{org: org, unentered: true}, witness, verb)
@@ -170,7 +171,7 @@ func (tx *Tx) commit(ctx context.Context) error {
 	case errors.Is(err, pgx.ErrTxCommitRollback):
 		return fmt.Errorf("a statement of the transaction failed and its error was dropped: %w", err)
 	case state(err) == "":
-		return fault.OutcomeUnknown(err)
+		return fault.OutcomeUnknown(errors.Join(ErrUnanswered, err))
 	default:
 		return err
 	}
@@ -186,6 +187,24 @@ func (tx *Tx) BeforeCommit(hook func(context.Context) error) {
 
 // AfterCommit adds what may happen only once the transaction is durable, and may be lost in a crash.
 func (tx *Tx) AfterCommit(hook func()) { tx.afterCommit = append(tx.afterCommit, hook) }
+
+// Keep returns what the transaction keeps under a key, made on first use: how a package
+// collects what its verbs leave for the commit.
+func Keep[T any](tx *Tx, key any, first func() T) T {
+	if kept, found := tx.kept[key]; found {
+		return kept.(T) //nolint:forcetypeassert // a key belongs to one caller, who always keeps the same type
+	}
+	if tx.kept == nil {
+		tx.kept = map[any]any{}
+	}
+	made := first()
+	tx.kept[key] = made
+	return made
+}
+
+// Raw is the transaction itself, for engines that bring their own statements. Only
+// platform/jobs may touch it: a test refuses everybody else.
+func (tx *Tx) Raw() pgx.Tx { return tx.tx }
 
 // Exec runs a statement that returns no rows and tells how many it touched.
 func (tx *Tx) Exec(ctx context.Context, sql string, args Args) (int64, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/peterldowns/pgtestdb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/schema"
 )
@@ -108,6 +109,9 @@ func (migrator) Migrate(ctx context.Context, _ *sql.DB, config pgtestdb.Config) 
 		return err
 	}
 	defer db.Close()
+	if _, err := jobs.Migrate(ctx, db); err != nil {
+		return err
+	}
 	for _, around := range []time.Time{Start(), today()} {
 		if err := db.EnsurePartitions(ctx, schema.Partitioned(), around); err != nil {
 			return err

@@ -1,0 +1,54 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// unwanted are indexes that nothing here reads and that grow with every job.
+func unwanted() []string { return []string{"river_job_args_index", "river_job_metadata_index"} }
+
+// Migrate brings River's tables to the version this program was built with.
+func Migrate(ctx context.Context, db *postgres.DB) (applied int, err error) {
+	err = db.Alone(ctx, "migrate river", func(ctx context.Context) error {
+		if _, err := db.Pool().Exec(ctx, `CREATE SCHEMA IF NOT EXISTS `+schema); err != nil {
+			return err
+		}
+		migrator, err := rivermigrate.New(riverpgxv5.New(db.Pool()), &rivermigrate.Config{Schema: schema})
+		if err != nil {
+			return err
+		}
+		done, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		if err != nil {
+			return err
+		}
+		applied = len(done.Versions)
+		return tune(ctx, db)
+	})
+	return applied, err
+}
+
+func tune(ctx context.Context, db *postgres.DB) error {
+	for _, index := range unwanted() {
+		if _, err := db.Pool().Exec(ctx, `DROP INDEX IF EXISTS `+pgx.Identifier{schema, index}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	_, err := db.Pool().Exec(ctx, `
+ALTER TABLE river.river_job SET (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+)`)
+	return err
+}
+
+// indexes are those that River may rebuild.
+func indexes() []string {
+	return slices.DeleteFunc(river.ReindexerIndexNamesDefault(), func(name string) bool { return slices.Contains(unwanted(), name) })
+}

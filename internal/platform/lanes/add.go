@@ -1,0 +1,132 @@
+package lanes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// OpenTx makes a lane; its id is that of the thing it is for.
+func (l *Lanes) OpenTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any) error {
+	if l.kinds[kind] == nil {
+		return fmt.Errorf("no lane kind is called %q", kind)
+	}
+	_, err := tx.Exec(ctx, sqlOpen, postgres.Args{"lane_id": lane, "org_id": tx.Org(), "kind": kind})
+	return err
+}
+
+// CloseTx removes a lane and what waits in it. Its drainer notices.
+func (l *Lanes) CloseTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) error {
+	_, err := tx.Exec(ctx, sqlClose, postgres.Args{"lane_id": lane, "org_id": tx.Org()})
+	return err
+}
+
+// added is what a transaction leaves for its commit.
+type added struct {
+	kinds map[ids.Any]string
+	due   map[ids.Any]bool
+	rows  []laneRow
+}
+
+type laneRow struct {
+	lane ids.Any
+	row  Row
+}
+
+// AddTx has rows wait in a lane once tx is committed.
+func (l *Lanes) AddTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any, rows ...Row) error {
+	known := l.kinds[kind]
+	if known == nil {
+		return fmt.Errorf("no lane kind is called %q", kind)
+	}
+	now := l.clock.Now()
+	for i := range rows {
+		if rows[i].DueAt.IsZero() {
+			rows[i].DueAt = now
+		}
+	}
+	if known.PerRow {
+		return l.addJobsTx(ctx, tx, known, lane, rows)
+	}
+	kept := l.keptTx(tx)
+	for _, row := range rows {
+		kept.rows = append(kept.rows, laneRow{lane: lane, row: row})
+		kept.touch(kind, lane, !row.DueAt.After(now))
+	}
+	return nil
+}
+
+// TouchTx says that due rows were added to a lane by a statement of the caller's own.
+func (l *Lanes) TouchTx(tx *postgres.Tx, kind string, lane ids.Any) {
+	l.keptTx(tx).touch(kind, lane, true)
+}
+
+func (k *added) touch(kind string, lane ids.Any, due bool) {
+	k.kinds[lane] = kind
+	k.due[lane] = k.due[lane] || due
+}
+
+func (l *Lanes) keptTx(tx *postgres.Tx) *added {
+	return postgres.Keep(tx, l, func() *added {
+		kept := &added{kinds: map[ids.Any]string{}, due: map[ids.Any]bool{}}
+		tx.BeforeCommit(func(ctx context.Context) error { return l.commitTx(ctx, tx, kept) })
+		return kept
+	})
+}
+
+// commitTx writes the rows and arms the lanes that are idle, last of all in the
+// transaction and in one order, so that lanes are locked briefly and without deadlocks.
+func (l *Lanes) commitTx(ctx context.Context, tx *postgres.Tx, kept *added) error {
+	touched := slices.SortedFunc(maps.Keys(kept.kinds), ids.Any.Compare)
+	states, err := postgres.Many[laneState](ctx, tx, sqlAdd, kept.args(touched))
+	if err != nil {
+		return err
+	}
+	if len(states) != len(touched) {
+		return fmt.Errorf("%d of %d lanes were never opened", len(touched)-len(states), len(touched))
+	}
+	var idle []wake
+	for _, state := range states {
+		if state.Kind != kept.kinds[state.LaneID] || (!tx.Org().IsZero() && state.OrgID != tx.Org()) {
+			return fmt.Errorf("lane %s is not a lane of kind %s of this organization", state.LaneID, kept.kinds[state.LaneID])
+		}
+		if !state.Armed && kept.due[state.LaneID] {
+			idle = append(idle, state.wake())
+		}
+	}
+	armed, err := l.armTx(ctx, tx, idle)
+	if err != nil {
+		return err
+	}
+	tx.AfterCommit(func() {
+		if engine := l.engine.Load(); engine != nil {
+			engine.offer(armed, touched)
+		}
+		l.looker.later(touched)
+	})
+	return nil
+}
+
+func (k *added) args(touched []ids.Any) postgres.Args {
+	args := columns("", k.rows)
+	args["touched"] = touched
+	return args
+}
+
+// columns are rows turned on their side, for unnest.
+func columns(prefix string, rows []laneRow) postgres.Args {
+	lanes, rowIDs, keys := make([]ids.Any, len(rows)), make([]ids.Any, len(rows)), make([]ids.Any, len(rows))
+	priorities, dues := make([]int16, len(rows)), make([]time.Time, len(rows))
+	for i, r := range rows {
+		lanes[i], rowIDs[i], keys[i] = r.lane, r.row.ID, r.row.Key
+		priorities[i], dues[i] = int16(r.row.Priority), r.row.DueAt //nolint:gosec // at most 3
+	}
+	return postgres.Args{
+		prefix + "lanes": lanes, prefix + "priorities": priorities, prefix + "dues": dues, prefix + "ids": rowIDs, prefix + "keys": keys,
+	}
+}

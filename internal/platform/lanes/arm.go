@@ -1,0 +1,146 @@
+package lanes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// No wake-up is lost. Whoever arms a lane commits the job with the row. Whoever finds it
+// armed looks again after the commit (a); the drainer looks again after it disarmed (r).
+// With c the commit of the row and d that of the disarming: losing the row would need a
+// before d and r before c, but c < a < d < r. A crash in between is the sweep's to find.
+
+// armTx wakes idle lanes, given sorted, and returns those that nobody else woke meanwhile.
+func (l *Lanes) armTx(ctx context.Context, tx *postgres.Tx, idle []wake) ([]wake, error) {
+	if len(idle) == 0 {
+		return nil, nil
+	}
+	tokens, err := l.addWakesTx(ctx, tx, idle, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	return l.ownTx(ctx, tx, sqlArm, idle, tokens)
+}
+
+func (l *Lanes) addWakesTx(ctx context.Context, tx *postgres.Tx, lanes []wake, at time.Time) ([]int64, error) {
+	added := make([]jobs.Job, len(lanes))
+	for i, lane := range lanes {
+		added[i] = lane.job(at)
+	}
+	return l.queue.AddTx(ctx, tx, added...)
+}
+
+// ownTx gives lanes new owners by a statement that returns those it gave.
+func (l *Lanes) ownTx(ctx context.Context, tx *postgres.Tx, sql string, lanes []wake, tokens []int64) ([]wake, error) {
+	asked, before := make([]ids.Any, len(lanes)), make([]int64, len(lanes))
+	byID := make(map[ids.Any]wake, len(lanes))
+	for i, lane := range lanes {
+		asked[i], before[i] = lane.ID, lane.token
+		lane.token = tokens[i]
+		byID[lane.ID] = lane
+	}
+	won, err := postgres.Many[ids.Any](ctx, tx, sql, postgres.Args{"lanes": asked, "tokens": tokens, "before": before})
+	if err != nil {
+		return nil, err
+	}
+	owned := make([]wake, len(won))
+	for i, lane := range won {
+		owned[i] = byID[lane]
+	}
+	return owned, nil
+}
+
+// look wakes those lanes that are idle although a row is due, and sets a timer for those
+// whose rows are due later.
+func (l *Lanes) look(ctx context.Context, lanes []ids.Any) error {
+	now := l.clock.Now()
+	states, err := postgres.Many[idleLane](ctx, l.db.System("look at lanes"), sqlLook, postgres.Args{"lanes": lanes, "now": now})
+	if err != nil || len(states) == 0 {
+		return err
+	}
+	armed, err := postgres.InSystemTx(ctx, l.db, "wake lanes", func(tx *postgres.Tx) ([]wake, error) {
+		var due []wake
+		for _, state := range states {
+			if !state.DueAt.After(now) {
+				due = append(due, state.wake())
+				continue
+			}
+			if err := l.setTimerTx(ctx, tx, state); err != nil {
+				return nil, err
+			}
+		}
+		return l.armTx(ctx, tx, due)
+	})
+	if engine := l.engine.Load(); engine != nil && err == nil {
+		engine.offer(armed, nil)
+	}
+	return err
+}
+
+func (l *Lanes) setTimerTx(ctx context.Context, tx *postgres.Tx, idle idleLane) error {
+	set, err := tx.Exec(ctx, sqlSetTimer, postgres.Args{"lane_id": idle.LaneID, "at": idle.DueAt})
+	if err != nil || set == 0 {
+		return err
+	}
+	_, err = l.queue.AddTx(ctx, tx, jobs.Job{
+		Args:  wakeArgs{Lane: idle.LaneID, Org: idle.OrgID, Of: idle.Kind, Timer: true},
+		Queue: queueOf(idle.Kind, idle.Slow), At: idle.DueAt,
+	})
+	return err
+}
+
+// looker looks at touched lanes a few milliseconds after their transactions, at all of
+// them together.
+type looker struct {
+	look func(context.Context, []ids.Any) error
+
+	mu      sync.Mutex
+	touched map[ids.Any]struct{}
+	active  bool
+}
+
+const (
+	lookAfter   = 5 * time.Millisecond
+	lookTimeout = 5 * time.Second
+)
+
+func (k *looker) later(lanes []ids.Any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.touched == nil {
+		k.touched = map[ids.Any]struct{}{}
+	}
+	for _, lane := range lanes {
+		k.touched[lane] = struct{}{}
+	}
+	if !k.active {
+		k.active = true
+		go k.run()
+	}
+}
+
+// run ends when nothing was touched any more. What it fails to look at, the sweep finds.
+func (k *looker) run() {
+	for {
+		time.Sleep(lookAfter)
+		k.mu.Lock()
+		lanes := make([]ids.Any, 0, len(k.touched))
+		for lane := range k.touched {
+			lanes = append(lanes, lane)
+		}
+		clear(k.touched)
+		k.active = len(lanes) > 0
+		k.mu.Unlock()
+		if len(lanes) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		_ = k.look(ctx, lanes)
+		cancel()
+	}
+}

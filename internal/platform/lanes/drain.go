@@ -1,0 +1,424 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+const (
+	// batchRows is how many rows are taken at once, and settled together.
+	batchRows = 100
+	// deepest bounds how far past rows whose keys are busy a drainer looks.
+	deepest = 2_000
+	// flushAfter is how long a result may wait for others.
+	flushAfter = 50 * time.Millisecond
+	// recheck is how often a drainer that still works looks for new rows.
+	recheck = 100 * time.Millisecond
+	// sliceTime and sliceRows are a lane's turn while others wait for theirs.
+	sliceTime = 2 * time.Second
+	sliceRows = 500
+	// carefulRows are worked one by one after a drainer died here.
+	carefulRows = 20
+)
+
+type inFlight struct {
+	row   Row
+	watch clock.Watch
+}
+
+// drain is one lane in the hands of its owner. Everything but the work of rows happens in
+// one goroutine.
+type drain struct {
+	e    *Engine
+	kind *Kind
+	wake
+	work Work
+	slot slot
+
+	state    ownState
+	waiting  []Row
+	running  map[ids.Any]inFlight
+	busyKeys map[ids.Any]bool
+	done     chan Result
+	results  []Result
+	oldest   clock.Watch
+	limiter  *rate.Limiter
+	guard    int
+
+	slots     int
+	latency   int
+	drained   bool // the last take left nothing due behind
+	ending    bool // no row starts any more
+	urgent    bool // results should not wait for more
+	probing   bool // one row alone, after a block
+	careful   int  // rows still to be worked alone
+	slice     clock.Watch
+	sliceRows int
+	turns     int
+
+	// What others may touch while the drain runs.
+	nudged chan struct{}
+	held   atomic.Bool // somebody blocked the lane
+	lost   context.CancelCauseFunc
+	loops  atomic.Int64
+}
+
+// run drains the lane until it is empty, blocked, lost, or its turn is over.
+func (d *drain) run(ctx context.Context, how claim) error {
+	first, err := d.e.takes.ask(ctx, d.question(how, batchRows))
+	if err != nil {
+		return err
+	}
+	if !first.owned {
+		return errLost
+	}
+	d.adopt(first)
+	if d.blocked() {
+		return d.flush(ctx, settlement{ending: handOver})
+	}
+	if d.work, err = d.kind.Open(ctx, d.Lane); err != nil {
+		d.e.logger.WarnContext(ctx, "lane.not_opened", "lane", d.ID, "kind", d.Kind, "error", err)
+		return d.flush(ctx, settlement{ending: handOver, at: d.e.clock.Now().Add(patience(1))})
+	}
+	if d.work.PerSecond > 0 {
+		d.limiter = rate.NewLimiter(rate.Limit(d.work.PerSecond), max(1, int(d.work.PerSecond/20)))
+	}
+	d.receive(first.rows, batchRows)
+	return d.loop(ctx)
+}
+
+func (d *drain) question(how claim, limit int) takeQuestion {
+	return takeQuestion{lane: d.ID, token: d.token, claim: how, limit: limit, priorities: d.kind.Priorities}
+}
+
+// adopt starts where the lane's last owner left off.
+func (d *drain) adopt(first taken) {
+	d.state, d.latency, d.slow = first.state, first.state.LatencyMs, first.state.Slow
+	d.slots = min(max(first.state.Concurrency, d.kind.Least), d.kind.Most)
+	d.probing = first.state.BlockedUntil != nil
+	if first.state.Deaths > 0 {
+		d.careful = carefulRows
+	}
+}
+
+func (d *drain) loop(ctx context.Context) error {
+	tick := time.NewTicker(flushAfter / 2)
+	defer tick.Stop()
+	looked, stop := clock.StartWatch(), d.e.stopping
+	for {
+		d.loops.Add(1)
+		if err := d.refill(ctx); err != nil {
+			return err
+		}
+		wait, err := d.start(ctx)
+		if err != nil {
+			return err
+		}
+		if len(d.running) == 0 && wait == 0 || d.flushDue() {
+			over, err := d.settleResults(ctx)
+			if over || err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case result := <-d.done:
+			d.finished(result)
+			d.finishedMore()
+		case <-d.nudged:
+			if d.drained = false; d.held.Load() {
+				d.waiting, d.ending = nil, true
+			}
+		case <-tick.C:
+			if d.abandonHung(); looked.Elapsed() > recheck {
+				d.drained, looked = false, clock.StartWatch()
+			}
+		case <-after(wait):
+		case <-stop:
+			d.ending, stop = true, nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// after is a timer that never fires for zero.
+func after(wait time.Duration) <-chan time.Time {
+	if wait == 0 {
+		return nil
+	}
+	return time.After(wait)
+}
+
+// settleResults flushes what is finished, and ends the lane's turn when it should.
+func (d *drain) settleResults(ctx context.Context) (over bool, err error) {
+	idle := len(d.running) == 0
+	d.turn()
+	switch {
+	case idle && d.ending:
+		return true, d.flush(ctx, settlement{ending: handOver})
+	case idle && len(d.waiting) == 0 && d.drained:
+		return true, d.flush(ctx, settlement{ending: disarm})
+	case len(d.results) == 0:
+		return false, nil
+	default:
+		return false, d.flush(ctx, settlement{ending: keep})
+	}
+}
+
+// turn ends the lane's turn when it was long enough and others wait for a worker, or when
+// the lane belongs with the slow ones, or no more.
+func (d *drain) turn() {
+	if d.slice.Elapsed() < sliceTime && d.sliceRows < sliceRows {
+		return
+	}
+	slow := isSlow(d.slow, d.latency)
+	if slow != d.slow || d.e.contended(d.kind, d.slow) || d.turns > maxTurns {
+		d.slow, d.ending = slow, true
+		return
+	}
+	d.slice, d.sliceRows, d.turns = clock.StartWatch(), 0, d.turns+1
+}
+
+// maxTurns lets settings that Open read grow old by so many slices.
+const maxTurns = 4
+
+// refill takes more rows when none of those at hand can start.
+func (d *drain) refill(ctx context.Context) error {
+	if d.ending || d.drained || d.startable() || len(d.running) >= d.cap() {
+		return nil
+	}
+	known := len(d.waiting) + len(d.running) + len(d.results)
+	limit := min(batchRows+known, deepest)
+	more, err := d.e.takes.ask(ctx, d.question(owned, limit))
+	if err != nil {
+		return d.pause(ctx, err)
+	}
+	if !more.owned {
+		return errLost
+	}
+	if d.state.BlockedUntil = more.state.BlockedUntil; d.blocked() {
+		d.waiting, d.ending = nil, true
+		return nil
+	}
+	d.receive(more.rows, limit)
+	return nil
+}
+
+func (d *drain) blocked() bool {
+	return d.state.BlockedUntil != nil && d.state.BlockedUntil.After(d.e.clock.Now())
+}
+
+// receive keeps rows that are not at hand yet, in the order in which they should start.
+func (d *drain) receive(rows []Row, limit int) {
+	known := make(map[ids.Any]bool, len(d.waiting)+len(d.results))
+	for _, row := range d.waiting {
+		known[row.ID] = true
+	}
+	for _, result := range d.results {
+		known[result.Row.ID] = true
+	}
+	perPriority := make([]int, maxPriorities)
+	var fresh []Row
+	for _, row := range rows {
+		perPriority[row.Priority]++
+		if _, busy := d.running[row.ID]; !busy && !known[row.ID] {
+			fresh = append(fresh, row)
+		}
+	}
+	d.drained = true
+	for _, count := range perPriority {
+		d.drained = d.drained && count < limit
+	}
+	d.waiting = d.interleave(append(d.waiting, fresh...))
+}
+
+// pause waits a moment after the database did not answer, unless there is nothing to wait for.
+func (d *drain) pause(ctx context.Context, cause error) error {
+	if !away(cause) {
+		return cause
+	}
+	d.e.logger.WarnContext(ctx, "lane.waits", "lane", d.ID, "kind", d.Kind, "error", cause)
+	select {
+	case <-ctx.Done():
+		return cause
+	case <-d.e.stopping:
+		return cause
+	case <-time.After(500 * time.Millisecond):
+		d.drained = false
+		return nil
+	}
+}
+
+// cap is how many rows may be worked at once now.
+func (d *drain) cap() int {
+	if d.probing || d.careful > 0 {
+		return 1
+	}
+	return d.slots
+}
+
+func (d *drain) startable() bool {
+	for _, row := range d.waiting {
+		if !d.busyKeys[row.Key] {
+			return true
+		}
+	}
+	return false
+}
+
+// start begins as many rows as are free to. It returns how long the lane's pace wants the
+// next one to wait, if that is what holds it back.
+func (d *drain) start(ctx context.Context) (wait time.Duration, err error) {
+	free := d.cap() - len(d.running) - d.unsettled()
+	if d.ending || d.urgent || free <= 0 || (len(d.running) > 0 && free < d.cap()/2) {
+		return 0, nil
+	}
+	chunk, wait := d.choose(free)
+	if len(chunk) == 0 {
+		return wait, nil
+	}
+	if err := d.begin(ctx, chunk); err != nil {
+		for _, row := range chunk {
+			d.finish(Result{Row: row, Fault: err, class: classBegin, unstarted: away(err)})
+		}
+		if away(err) {
+			return wait, d.pause(ctx, err)
+		}
+		return wait, nil
+	}
+	for _, row := range chunk {
+		d.sliceRows++
+		switch {
+		case row.ID == d.state.Suspect:
+			d.finish(Result{Row: row, Fault: errors.New("the process died while it worked on this row alone"), class: classDeath})
+			d.state.Suspect = ids.Any{}
+		case d.work.Do == nil:
+			d.finish(Result{Row: row})
+		default:
+			d.running[row.ID] = inFlight{row: row, watch: clock.StartWatch()}
+			go d.do(ctx, row)
+		}
+	}
+	return wait, nil
+}
+
+// unsettled counts results of rows done without a call, which are bounded like those under way.
+func (d *drain) unsettled() int {
+	if d.work.Do == nil {
+		return len(d.results)
+	}
+	return 0
+}
+
+// choose takes rows out of the waiting ones: those whose key is free and whose time to
+// start has not passed.
+func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
+	kept := d.waiting[:0]
+	for _, row := range d.waiting {
+		switch {
+		case row.Stale():
+			d.drained = false // taken again if it is still ours to take
+			continue
+		case len(chunk) == most || wait > 0 || d.busyKeys[row.Key]:
+			kept = append(kept, row)
+			continue
+		case d.limiter != nil:
+			if wait = d.pace(); wait > 0 {
+				kept = append(kept, row)
+				continue
+			}
+		}
+		if !row.Key.IsZero() {
+			d.busyKeys[row.Key] = true
+		}
+		chunk = append(chunk, row)
+	}
+	d.waiting = kept
+	return chunk, wait
+}
+
+func (d *drain) pace() time.Duration {
+	reserved := d.limiter.Reserve()
+	wait := reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel()
+	}
+	return wait
+}
+
+// begin commits that rows are about to start, where the kind or a recent death asks for it.
+func (d *drain) begin(ctx context.Context, chunk []Row) error {
+	if d.work.Begin == nil && d.careful == 0 {
+		return nil
+	}
+	return guard(func() error {
+		return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) error {
+			if d.careful > 0 && chunk[0].ID != d.state.Suspect {
+				if _, err := tx.Exec(ctx, sqlSuspect, postgres.Args{"lane_id": d.ID, "suspect": chunk[0].ID}); err != nil {
+					return err
+				}
+			}
+			if d.work.Begin == nil {
+				return nil
+			}
+			return d.work.Begin(ctx, tx, chunk)
+		})
+	})
+}
+
+const sqlSuspect = `
+UPDATE lanes
+SET suspect = @suspect
+WHERE lane_id = @lane_id`
+
+// do works one row, beside others.
+func (d *drain) do(ctx context.Context, row Row) {
+	if row.Stale() {
+		d.hand(ctx, Result{Row: row, unstarted: true})
+		return
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, d.kind.Timeout)
+	defer cancel()
+	watch := clock.StartWatch()
+	var result Result
+	err := guard(func() error {
+		result = d.work.Do(ctx, row)
+		return nil
+	})
+	result.Row, result.took = row, watch.Elapsed()
+	if err != nil {
+		result.Fault, result.class = err, classPanic
+	} else if result.Fault != nil {
+		result.class = classDo
+	}
+	d.hand(outer, result)
+}
+
+// hand gives a result to the drain, if that still runs.
+func (d *drain) hand(ctx context.Context, result Result) {
+	select {
+	case d.done <- result:
+	case <-ctx.Done():
+	}
+}
+
+// guard turns a panic into an error.
+func guard(work func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return work()
+}

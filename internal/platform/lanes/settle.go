@@ -1,0 +1,255 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// ending says what becomes of the lane with a settlement.
+type ending int
+
+const (
+	// keep goes on draining.
+	keep ending = iota
+	// disarm leaves an empty lane to whoever adds to it next.
+	disarm
+	// handOver gives the lane to a new job.
+	handOver
+)
+
+// settlement is what a drainer writes about its lane: rows that leave, rows that wait
+// again, keys held and freed.
+type settlement struct {
+	wake
+
+	gone, again []Row
+	keys        []keyState
+	faults      []faultRow
+	concurrency int
+	latencyMs   int
+	clean       bool
+	ending      ending
+	// blocked, unless nil, is a new block of the lane; zero lifts one that is over.
+	blocked *time.Time
+	// at, unless zero, is the earliest time for the job of a hand-over.
+	at   time.Time
+	next int64
+}
+
+type keyState struct {
+	key    ids.Any
+	holder ids.Any
+	// until is zero for a key that is free again.
+	until time.Time
+}
+
+// errLost means that somebody else owns the lane now.
+var errLost = errors.New("the lane has another owner")
+
+// Only the owner's settlement counts; the lanes are locked in one order.
+const sqlSettle = `
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @nexts::bigint[], @armed::boolean[], @slow::boolean[],
+                         @concurrency::smallint[], @latency::int[], @clean::boolean[], @blocks::boolean[], @blocked::timestamptz[])
+        AS asked (lane_id, token, next, armed, slow, concurrency, latency_ms, clean, blocks, blocked_until)
+), mine AS MATERIALIZED (
+    SELECT l.lane_id FROM lanes l JOIN asked a ON a.lane_id = l.lane_id AND a.token = l.token ORDER BY l.lane_id FOR UPDATE OF l
+), gone AS (
+    DELETE FROM lane_rows r
+    USING unnest(@gone_lanes::uuid[], @gone_priorities::smallint[], @gone_dues::timestamptz[], @gone_ids::uuid[])
+        AS g (lane_id, priority, due_at, id)
+    WHERE r.lane_id = g.lane_id AND r.priority = g.priority AND r.due_at = g.due_at AND r.id = g.id
+      AND g.lane_id IN (SELECT lane_id FROM mine)
+), again AS (
+    INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
+    SELECT lane_id, priority, due_at, id, key
+    FROM unnest(@again_lanes::uuid[], @again_priorities::smallint[], @again_dues::timestamptz[], @again_ids::uuid[], @again_keys::uuid[])
+        AS g (lane_id, priority, due_at, id, key)
+    WHERE lane_id IN (SELECT lane_id FROM mine)
+), held AS (
+    INSERT INTO lane_keys (lane_id, key, holder, until)
+    SELECT lane_id, key, holder, until
+    FROM unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_holders::uuid[], @key_untils::timestamptz[]) AS k (lane_id, key, holder, until)
+    WHERE until IS NOT NULL AND lane_id IN (SELECT lane_id FROM mine)
+    ON CONFLICT (lane_id, key) DO UPDATE SET holder = excluded.holder, until = excluded.until
+), freed AS (
+    DELETE FROM lane_keys k
+    USING unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_untils::timestamptz[]) AS f (lane_id, key, until)
+    WHERE k.lane_id = f.lane_id AND k.key = f.key AND f.until IS NULL AND f.lane_id IN (SELECT lane_id FROM mine)
+)
+UPDATE lanes l
+SET token = a.next, armed = a.armed, slow = a.slow, concurrency = a.concurrency, latency_ms = a.latency_ms,
+    progress = l.progress + 1, suspect = NULL,
+    deaths = CASE WHEN a.clean THEN 0 ELSE l.deaths END,
+    blocked_until = CASE WHEN a.blocks AND (a.blocked_until IS NOT NULL OR l.blocked_until <= @now) THEN a.blocked_until
+                         ELSE l.blocked_until END
+FROM asked a
+JOIN mine USING (lane_id)
+WHERE l.lane_id = a.lane_id
+RETURNING l.lane_id`
+
+func settleArgs(all []settlement, now time.Time) postgres.Args {
+	n := len(all)
+	lanes, tokens, nexts := make([]ids.Any, n), make([]int64, n), make([]*int64, n)
+	armed, slow, clean, blocks := make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
+	concurrency, latency, blocked := make([]int16, n), make([]int32, n), make([]*time.Time, n)
+	var gone, again []laneRow
+	keys := keyColumns{}
+	for i := range all {
+		s := &all[i]
+		lanes[i], tokens[i], armed[i], slow[i], clean[i] = s.ID, s.token, s.ending != disarm, s.slow, s.clean
+		concurrency[i], latency[i] = int16(s.concurrency), int32(s.latencyMs) //nolint:gosec // bounded by the kind and by timeouts
+		switch s.ending {
+		case keep:
+			nexts[i] = &s.token
+		case handOver:
+			if s.next != 0 {
+				nexts[i] = &s.next
+			}
+		case disarm:
+		}
+		if blocks[i] = s.blocked != nil; blocks[i] && !s.blocked.IsZero() {
+			blocked[i] = s.blocked
+		}
+		for _, row := range s.gone {
+			gone = append(gone, laneRow{s.ID, row})
+		}
+		for _, row := range s.again {
+			again = append(again, laneRow{s.ID, row})
+		}
+		keys.add(s.ID, s.keys)
+	}
+	args := postgres.Args{
+		"now": now, "lanes": lanes, "tokens": tokens, "nexts": nexts, "armed": armed, "slow": slow, "clean": clean,
+		"concurrency": concurrency, "latency": latency, "blocks": blocks, "blocked": blocked,
+		"key_lanes": keys.lanes, "key_keys": keys.keys, "key_holders": keys.holders, "key_untils": keys.untils,
+	}
+	maps.Copy(args, columns("gone_", gone))
+	maps.Copy(args, columns("again_", again))
+	return args
+}
+
+type keyColumns struct {
+	lanes, keys, holders []ids.Any
+	untils               []*time.Time
+}
+
+func (c *keyColumns) add(lane ids.Any, keys []keyState) {
+	for _, key := range keys {
+		c.lanes, c.keys, c.holders = append(c.lanes, lane), append(c.keys, key.key), append(c.holders, key.holder)
+		if key.until.IsZero() {
+			c.untils = append(c.untils, nil)
+		} else {
+			c.untils = append(c.untils, &key.until)
+		}
+	}
+}
+
+// settle answers many drainers at once: whether each still owned its lane. It is for
+// kinds that have nothing of their own to write.
+func (e *Engine) settle(ctx context.Context, all []settlement) ([]bool, error) {
+	answers := make([]bool, len(all))
+	for asked := range distinct(all) {
+		chosen := make([]settlement, len(asked))
+		for i, at := range asked {
+			chosen[i] = all[at]
+		}
+		kept, err := postgres.InSystemTx(ctx, e.db, "settle rows", func(tx *postgres.Tx) ([]ids.Any, error) {
+			return postgres.Many[ids.Any](ctx, tx, sqlSettle, settleArgs(chosen, e.clock.Now()))
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range asked {
+			answers[at] = slices.Contains(kept, all[at].ID)
+		}
+	}
+	return answers, nil
+}
+
+// distinct goes through settlements in groups that name each lane once: its owner and who
+// was before may both ask.
+func distinct(all []settlement) iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		left := make([]int, len(all))
+		for i := range left {
+			left[i] = i
+		}
+		for len(left) > 0 {
+			seen := make(map[ids.Any]bool, len(left))
+			var group, rest []int
+			for _, at := range left {
+				if seen[all[at].ID] {
+					rest = append(rest, at)
+				} else {
+					seen[all[at].ID] = true
+					group = append(group, at)
+				}
+			}
+			if left = rest; !yield(group) {
+				return
+			}
+		}
+	}
+}
+
+const sqlFence = `
+SELECT blocked_until
+FROM lanes
+WHERE lane_id = @lane_id AND token = @token
+FOR UPDATE`
+
+// ownedTx runs a verb in a transaction of the lane's organization that only the lane's
+// owner can commit.
+func (e *Engine) ownedTx(ctx context.Context, w wake, verb func(tx *postgres.Tx, block *time.Time) error) error {
+	_, err := postgres.InTx(ctx, e.db, w.Org, func(tx *postgres.Tx) (struct{}, error) {
+		block, err := postgres.One[*time.Time](ctx, tx, sqlFence, postgres.Args{"lane_id": w.ID, "token": w.token})
+		if errors.Is(err, postgres.ErrNoRow) {
+			return struct{}{}, errLost
+		}
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, verb(tx, block)
+	})
+	if errors.Is(err, postgres.ErrNotOpenHere) {
+		return errLost // the organization is being moved
+	}
+	return err
+}
+
+// settleTx writes a settlement in the owner's transaction, with the job of a hand-over. A
+// lane with a block is handed to a job that runs when the block is over, or to none.
+func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, block *time.Time) error {
+	if s.blocked != nil {
+		block = s.blocked
+	}
+	if block != nil && block.After(s.at) {
+		s.at = *block
+	}
+	if s.ending == handOver && s.at.Before(Forever()) {
+		tokens, err := e.lanes.addWakesTx(ctx, tx, []wake{s.wake}, s.at)
+		if err != nil {
+			return err
+		}
+		s.next = tokens[0]
+	}
+	if err := recordFaultsTx(ctx, tx, s, e.clock.Now()); err != nil {
+		return err
+	}
+	kept, err := postgres.Many[ids.Any](ctx, tx, sqlSettle, settleArgs([]settlement{s}, e.clock.Now()))
+	if err == nil && len(kept) == 0 {
+		return errLost
+	}
+	return err
+}
+
+// Forever blocks a lane until somebody lifts it.
+func Forever() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }

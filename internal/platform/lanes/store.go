@@ -1,0 +1,111 @@
+package lanes
+
+import (
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+const (
+	sqlOpen = `
+INSERT INTO lanes (lane_id, org_id, kind)
+VALUES (@lane_id, @org_id, @kind)
+ON CONFLICT DO NOTHING`
+
+	sqlClose = `
+WITH lane AS (
+    DELETE FROM lanes WHERE lane_id = @lane_id AND org_id = @org_id RETURNING lane_id
+), waiting AS (
+    DELETE FROM lane_rows WHERE lane_id IN (SELECT lane_id FROM lane)
+), keys AS (
+    DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM lane)
+)
+DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM lane)`
+
+	// Rows and the lanes' states in one round trip.
+	sqlAdd = `
+WITH added AS (
+    INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
+    SELECT * FROM unnest(@lanes::uuid[], @priorities::smallint[], @dues::timestamptz[], @ids::uuid[], @keys::uuid[])
+    ON CONFLICT DO NOTHING
+)
+SELECT lane_id, org_id, kind, armed, slow
+FROM lanes
+WHERE lane_id = ANY (@touched)
+ORDER BY lane_id`
+
+	// Locked in one order and waited for: a lane held by somebody who then rolls back must
+	// not be passed over.
+	sqlArm = `
+WITH given AS (
+    SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @before::bigint[]) AS given (lane_id, token, before)
+), idle AS (
+    SELECT l.lane_id FROM lanes l JOIN given USING (lane_id) WHERE NOT l.armed ORDER BY l.lane_id FOR UPDATE OF l
+)
+UPDATE lanes l
+SET armed = true, token = given.token, progress = l.progress + 1
+FROM given JOIN idle USING (lane_id)
+WHERE l.lane_id = given.lane_id
+RETURNING l.lane_id`
+
+	// The earliest time at which a row may start: rows whose key is held do not count, but
+	// the end of their waiting does.
+	sqlLook = `
+SELECT l.lane_id, l.org_id, l.kind, l.armed, l.slow, head.due_at
+FROM lanes l
+CROSS JOIN LATERAL (
+    SELECT least(
+        (SELECT min(first.due_at)
+         FROM generate_series(0, 3) AS p (priority)
+         CROSS JOIN LATERAL (
+             SELECT r.due_at
+             FROM lane_rows r
+             WHERE r.lane_id = l.lane_id AND r.priority = p.priority AND ` + sqlFree + `
+             ORDER BY r.due_at
+             LIMIT 1
+         ) first),
+        (SELECT min(k.until) FROM lane_keys k WHERE k.lane_id = l.lane_id AND k.until > @now)
+    ) AS due_at
+) head
+WHERE l.lane_id = ANY (@lanes)
+  AND NOT l.armed
+  AND head.due_at IS NOT NULL
+  AND (head.due_at <= @now OR l.timer_at IS NULL OR l.timer_at <= @now OR l.timer_at > head.due_at)
+ORDER BY l.lane_id`
+
+	// Whether the key of lane_rows r lets it start.
+	sqlFree = `(r.key IS NULL OR NOT EXISTS (
+    SELECT FROM lane_keys k
+    WHERE k.lane_id = r.lane_id AND k.key = r.key AND (k.holder <> r.id OR k.holder IS NULL AND k.until > @now)))`
+
+	sqlSetTimer = `
+UPDATE lanes
+SET timer_at = @at
+WHERE lane_id = @lane_id AND NOT armed`
+
+	// A timer's job becomes the owner unless somebody is at the lane already.
+	sqlArmByTimer = `
+UPDATE lanes
+SET armed = true, token = @token, progress = progress + 1, timer_at = NULL
+WHERE lane_id = @lane_id AND NOT armed`
+)
+
+// laneState is what an adder sees of a lane.
+type laneState struct {
+	LaneID ids.Any
+	OrgID  ids.Org
+	Kind   string
+	Armed  bool
+	Slow   bool
+}
+
+func (s laneState) wake() wake {
+	return wake{Lane: Lane{ID: s.LaneID, Org: s.OrgID, Kind: s.Kind}, slow: s.Slow}
+}
+
+// idleLane is a lane that nobody looks at, and when it should be.
+type idleLane struct {
+	laneState
+
+	DueAt time.Time
+}

@@ -1,0 +1,113 @@
+package lanes
+
+import (
+	"context"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// claim says how a drainer comes by its lane. The job that woke it is deleted with the
+// first take: whoever deletes it is the one drainer that this token will ever have.
+type claim int16
+
+const (
+	// owned needs no claim: the job is gone already.
+	owned claim = iota
+	// unfetched takes a job that River has not given to anybody yet.
+	unfetched
+	// fetched takes the job that River gave to this process.
+	fetched
+)
+
+type takeQuestion struct {
+	lane       ids.Any
+	token      int64
+	claim      claim
+	limit      int
+	priorities int
+}
+
+// taken is the lane as its owner sees it, and rows that may start, by priority and order.
+type taken struct {
+	owned bool
+	state ownState
+	rows  []Row
+}
+
+type ownState struct {
+	Slow         bool
+	BlockedUntil *time.Time
+	Concurrency  int
+	LatencyMs    int
+	Deaths       int
+	Suspect      ids.Any
+}
+
+const sqlTake = `
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @claims::smallint[], @limits::int[], @priorities::int[])
+        AS asked (lane_id, token, claim, n, priorities)
+), claimed AS (
+    DELETE FROM ` + jobs.Table + ` j
+    USING asked a
+    WHERE j.id = a.token AND (a.claim = 2 OR a.claim = 1 AND j.state = 'available')
+    RETURNING j.id
+)
+SELECT l.token, l.slow, l.blocked_until, l.concurrency, l.latency_ms, l.deaths, l.suspect, r.priority, r.due_at, r.id, r.key
+FROM asked a
+JOIN lanes l ON l.lane_id = a.lane_id AND l.token = a.token
+LEFT JOIN LATERAL (
+    SELECT due.priority, due.due_at, due.id, due.key
+    FROM generate_series(0, a.priorities - 1) AS p (priority)
+    CROSS JOIN LATERAL (
+        SELECT r.priority, r.due_at, r.id, r.key
+        FROM lane_rows r
+        WHERE r.lane_id = a.lane_id AND r.priority = p.priority AND r.due_at <= @now AND ` + sqlFree + `
+        ORDER BY r.due_at, r.id
+        LIMIT a.n
+    ) due
+) r ON l.blocked_until IS NULL OR l.blocked_until <= @now
+WHERE a.claim = 0 OR a.token IN (SELECT id FROM claimed)`
+
+type takenRow struct {
+	Token int64
+	ownState
+
+	Priority *int16
+	DueAt    *time.Time
+	ID       ids.Any
+	Key      ids.Any
+}
+
+// take answers many drainers at once.
+func (e *Engine) take(ctx context.Context, questions []takeQuestion) ([]taken, error) {
+	n := len(questions)
+	lanes, tokens, claims := make([]ids.Any, n), make([]int64, n), make([]int16, n)
+	limits, priorities := make([]int32, n), make([]int32, n)
+	at := make(map[int64]int, n) // a lane may be asked for by its owner and by who was
+	for i, q := range questions {
+		lanes[i], tokens[i], claims[i] = q.lane, q.token, int16(q.claim)
+		limits[i], priorities[i] = int32(q.limit), int32(q.priorities) //nolint:gosec // a few thousand at most
+		at[q.token] = i
+	}
+	watch := clock.StartWatch()
+	rows, err := postgres.Many[takenRow](ctx, e.db.System("take due rows"), sqlTake, postgres.Args{
+		"lanes": lanes, "tokens": tokens, "claims": claims, "limits": limits, "priorities": priorities, "now": e.clock.Now(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]taken, n)
+	for _, row := range rows {
+		answer := &answers[at[row.Token]]
+		answer.owned, answer.state = true, row.ownState
+		if row.DueAt != nil {
+			answer.rows = append(answer.rows, Row{ID: row.ID, Key: row.Key, Priority: int(*row.Priority), DueAt: *row.DueAt, taken: watch})
+		}
+	}
+	return answers, nil
+}
