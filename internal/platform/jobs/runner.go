@@ -52,27 +52,18 @@ func (s *Set) Queue(name string, workers int, poll time.Duration) {
 
 // Handle registers how a kind of job is done.
 func Handle[A Args](s *Set, work Work[A]) {
-	river.AddWorker(s.workers, &worker[A]{work: work, timeout: jobTimeout})
-}
-
-// HandleUntimed is Handle for work that watches its own time and survives its process's
-// death by other means than being rescued.
-func HandleUntimed[A Args](s *Set, work Work[A]) {
-	river.AddWorker(s.workers, &worker[A]{work: work, timeout: -1})
+	river.AddWorker(s.workers, &worker[A]{work: work})
 }
 
 type worker[A Args] struct {
 	river.WorkerDefaults[A]
 
-	work    Work[A]
-	timeout time.Duration
+	work Work[A]
 }
 
 func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	return w.work(ctx, job.ID, job.Args)
 }
-
-func (w *worker[A]) Timeout(*river.Job[A]) time.Duration { return w.timeout }
 
 // Later is returned by work that should be tried again after a while without counting as failed.
 func Later(after time.Duration) error { return river.JobSnooze(after) }

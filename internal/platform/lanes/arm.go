@@ -88,7 +88,7 @@ func (l *Lanes) setTimerTx(ctx context.Context, tx *postgres.Tx, idle idleLane) 
 		return err
 	}
 	_, err = l.queue.AddTx(ctx, tx, jobs.Job{
-		Args:  wakeArgs{Lane: idle.LaneID, Org: idle.OrgID, Of: idle.Kind, Timer: true},
+		Args:  wakeArgs{Lane: idle.LaneID, Org: idle.OrgID, Of: idle.Kind, Slow: idle.Slow, Timer: true},
 		Queue: queueOf(idle.Kind, idle.Slow), At: idle.DueAt,
 	})
 	return err

@@ -42,7 +42,7 @@ type drain struct {
 	kind *Kind
 	wake
 	work Work
-	slot slot
+	crew *crew
 
 	state    ownState
 	waiting  []Row
@@ -66,22 +66,28 @@ type drain struct {
 	turns     int
 
 	// What others may touch while the drain runs.
-	nudged chan struct{}
-	held   atomic.Bool // somebody blocked the lane
-	lost   context.CancelCauseFunc
-	loops  atomic.Int64
+	nudged  chan struct{}
+	held    atomic.Bool     // somebody blocked the lane
+	leaving atomic.Bool     // the lane is being given up
+	ctx     context.Context //nolint:containedctx // ends when the lane is lost
+	lost    context.CancelCauseFunc
+	loops   atomic.Int64
+}
+
+// claim takes the first rows, and with them the lane.
+func (d *drain) claim(ctx context.Context, how claim) error {
+	first, err := d.e.takes.ask(ctx, d.question(how, batchRows))
+	if err == nil && !first.owned {
+		err = errLost
+	}
+	if err == nil {
+		d.adopt(first)
+	}
+	return err
 }
 
 // run drains the lane until it is empty, blocked, lost, or its turn is over.
-func (d *drain) run(ctx context.Context, how claim) error {
-	first, err := d.e.takes.ask(ctx, d.question(how, batchRows))
-	if err != nil {
-		return err
-	}
-	if !first.owned {
-		return errLost
-	}
-	d.adopt(first)
+func (d *drain) run(ctx context.Context) (err error) {
 	if d.blocked() {
 		return d.flush(ctx, settlement{ending: handOver})
 	}
@@ -92,7 +98,6 @@ func (d *drain) run(ctx context.Context, how claim) error {
 	if d.work.PerSecond > 0 {
 		d.limiter = rate.NewLimiter(rate.Limit(d.work.PerSecond), max(1, int(d.work.PerSecond/20)))
 	}
-	d.receive(first.rows, batchRows)
 	return d.loop(ctx)
 }
 
@@ -108,6 +113,7 @@ func (d *drain) adopt(first taken) {
 	if first.state.Deaths > 0 {
 		d.careful = carefulRows
 	}
+	d.receive(first.rows, batchRows)
 }
 
 func (d *drain) loop(ctx context.Context) error {
@@ -182,7 +188,7 @@ func (d *drain) turn() {
 		return
 	}
 	slow := isSlow(d.slow, d.latency)
-	if slow != d.slow || d.e.contended(d.kind, d.slow) || d.turns > maxTurns {
+	if slow != d.slow || d.crew.contended() || d.turns > maxTurns {
 		d.slow, d.ending = slow, true
 		return
 	}

@@ -27,14 +27,17 @@ type Engine struct {
 	settles *together[settlement, bool]
 	looks   *together[ids.Any, struct{}]
 
+	// working is the context of every drain; it ends when stopping took too long.
+	working  context.Context //nolint:containedctx // a drain outlives the job that woke its lane
+	cancel   context.CancelFunc
 	stopping chan struct{}
-	direct   sync.WaitGroup
+	underWay sync.WaitGroup
+	crews    map[crewOf]*crew
 
 	mu     sync.Mutex
 	drains map[int64]*drain
 	byLane map[ids.Any]*drain
-	byOrg  map[orgKind]int
-	counts map[slot]int
+	byOrg  map[orgKind]map[*drain]struct{}
 
 	rows, takeovers atomic.Int64
 }
@@ -44,18 +47,35 @@ type orgKind struct {
 	kind string
 }
 
-// slot is what a drain occupies: a worker of River, or one of those that skip River's fetch.
-type slot struct {
-	kind   string
-	slow   bool
-	direct bool
+type crewOf struct {
+	kind string
+	slow bool
+}
+
+// crew is the workers that drain the lanes of a kind, and how many lanes wait for one.
+type crew struct {
+	busy    chan struct{}
+	waiting atomic.Int64
+	// refused is when a lane was last sent back to River.
+	refused atomic.Pointer[clock.Watch]
+}
+
+// contended tells that some lane waits for its turn.
+func (c *crew) contended() bool {
+	refused := c.refused.Load()
+	return c.waiting.Load() > 0 || refused != nil && refused.Elapsed() < sliceTime
 }
 
 // NewEngine drains with a pool of its own. Start it with Run.
 func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 	e := &Engine{
-		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}),
-		drains: map[int64]*drain{}, byLane: map[ids.Any]*drain{}, byOrg: map[orgKind]int{}, counts: map[slot]int{},
+		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}), crews: map[crewOf]*crew{},
+		drains: map[int64]*drain{}, byLane: map[ids.Any]*drain{}, byOrg: map[orgKind]map[*drain]struct{}{},
+	}
+	e.working, e.cancel = context.WithCancel(context.Background()) //nolint:gosec // Run cancels it
+	for _, kind := range lanes.kinds {
+		e.crews[crewOf{kind.Name, false}] = &crew{busy: make(chan struct{}, kind.Workers)}
+		e.crews[crewOf{kind.Name, true}] = &crew{busy: make(chan struct{}, kind.SlowWorkers)}
 	}
 	e.takes = newTogether(2, 200, e.take)
 	e.settles = newTogether(2, 200, e.settle)
@@ -68,11 +88,19 @@ func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 const (
 	lanePoll = 100 * time.Millisecond
 	slowPoll = 500 * time.Millisecond
+	// stopWithin is how long rows under way may take when the process stops.
+	stopWithin = 15 * time.Second
 )
 
 // Handle registers the lanes' jobs and queues.
 func (e *Engine) Handle(set *jobs.Set) {
-	jobs.HandleUntimed(set, e.woken)
+	jobs.Handle(set, func(ctx context.Context, id int64, args wakeArgs) error {
+		d, err := e.admit(ctx, id, args)
+		if d != nil && e.claim(d, fetched) {
+			e.underWay.Go(func() { e.run(d) })
+		}
+		return err
+	})
 	jobs.Handle(set, e.lanes.workRow)
 	for _, kind := range e.lanes.kinds {
 		set.Queue(queueOf(kind.Name, false), kind.Workers, lanePoll)
@@ -81,7 +109,7 @@ func (e *Engine) Handle(set *jobs.Set) {
 }
 
 // Run watches over the lanes until ctx ends, then ends every turn and waits for the rows
-// under way. River's client runs beside it and is stopped after.
+// under way. River's client runs beside it.
 func (e *Engine) Run(ctx context.Context) {
 	e.lanes.engine.Store(e)
 	var group sync.WaitGroup
@@ -89,29 +117,48 @@ func (e *Engine) Run(ctx context.Context) {
 	group.Go(func() { e.keepWatch(ctx) })
 	<-ctx.Done()
 	e.lanes.engine.Store(nil)
-	close(e.stopping)
+	e.mu.Lock()
+	close(e.stopping) // under the lock: nobody is admitted after
+	e.mu.Unlock()
+	giveUp := time.AfterFunc(stopWithin, e.cancel)
+	defer giveUp.Stop()
 	group.Wait()
-	e.direct.Wait()
+	e.underWay.Wait()
 }
 
-// woken is River's job for a lane.
-func (e *Engine) woken(ctx context.Context, id int64, args wakeArgs) error {
+// admit finds a worker for a lane that River woke; without one the job comes back. Once
+// the lane is claimed the job is over: what it was for is the drain's.
+func (e *Engine) admit(ctx context.Context, id int64, args wakeArgs) (*drain, error) {
 	kind := e.lanes.kinds[args.Of]
 	if kind == nil {
-		return errors.New("unknown kind: " + args.Of)
+		return nil, errors.New("unknown kind: " + args.Of)
 	}
-	w := wake{Lane: Lane{ID: args.Lane, Org: args.Org, Kind: args.Of}, token: id}
+	w := wake{Lane: Lane{ID: args.Lane, Org: args.Org, Kind: args.Of}, slow: args.Slow, token: id}
 	if args.Timer {
 		armed, err := e.armByTimer(ctx, w)
 		if err != nil || !armed {
-			return err
+			return nil, err
 		}
 	}
-	d := e.admit(kind, w, slot{kind: kind.Name})
-	if d == nil {
-		return jobs.Later(lanePoll)
+	crew := e.crews[crewOf{kind.Name, w.slow}]
+	crew.waiting.Add(1)
+	defer crew.waiting.Add(-1)
+	if !e.awaitShare(crew, orgKind{w.Org, w.Kind}) {
+		crew.refused.Store(new(clock.StartWatch()))
+		return nil, jobs.Later(lanePoll)
 	}
-	return e.run(ctx, d, fetched)
+	select {
+	case crew.busy <- struct{}{}:
+	case <-e.stopping:
+		return nil, jobs.Later(0)
+	case <-ctx.Done():
+		return nil, jobs.Later(0)
+	}
+	d := e.enter(kind, w, crew)
+	if d == nil {
+		return nil, jobs.Later(lanePoll)
+	}
+	return d, nil
 }
 
 func (e *Engine) armByTimer(ctx context.Context, w wake) (bool, error) {
@@ -125,15 +172,21 @@ func (e *Engine) armByTimer(ctx context.Context, w wake) (bool, error) {
 // got more rows.
 func (e *Engine) offer(armed []wake, touched []ids.Any) {
 	for _, w := range armed {
-		kind := e.lanes.kinds[w.Kind]
-		if w.slow || kind == nil {
+		crew := e.crews[crewOf{w.Kind, false}]
+		if w.slow || crew == nil || e.overShare(crew, orgKind{w.Org, w.Kind}) {
 			continue
 		}
-		d := e.admit(kind, w, slot{kind: kind.Name, direct: true})
-		if d == nil {
-			continue // River brings it
+		select {
+		case crew.busy <- struct{}{}:
+			if d := e.enter(e.lanes.kinds[w.Kind], w, crew); d != nil {
+				e.underWay.Go(func() {
+					if e.claim(d, unfetched) {
+						e.run(d)
+					}
+				})
+			}
+		default: // River brings it
 		}
-		e.direct.Go(func() { _ = e.run(context.Background(), d, unfetched) })
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,74 +197,113 @@ func (e *Engine) offer(armed []wake, touched []ids.Any) {
 	}
 }
 
-// share is how much of a kind's workers one organization may occupy.
-func share(kind *Kind) int { return max(1, kind.Workers/4) }
+// lookAgain looks at a lane that was just disarmed, beside whatever comes next here.
+func (e *Engine) lookAgain(lane ids.Any) {
+	e.underWay.Go(func() {
+		if _, err := e.looks.ask(e.working, lane); err != nil {
+			e.logger.WarnContext(e.working, "lane.not_looked_at", "lane", lane, "error", err) // the sweep finds it
+		}
+	})
+}
 
-// admit finds room for a drain, or returns nil.
-func (e *Engine) admit(kind *Kind, w wake, s slot) *drain {
+// overShare tells that an organization has a quarter of a crew of which half is busy: the
+// rest is for others.
+func (e *Engine) overShare(crew *crew, of orgKind) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	most := cap(crew.busy)
+	return most >= smallCrew && len(crew.busy) >= most/2 && len(e.byOrg[of]) >= most/4
+}
+
+const (
+	// smallCrew is too small to be shared out.
+	smallCrew = 8
+	shareWait = 50 * time.Millisecond
+	shareLook = 5 * time.Millisecond
+)
+
+// awaitShare waits a moment for room: most lanes are drained in milliseconds, and a job
+// that comes back costs more.
+func (e *Engine) awaitShare(crew *crew, of orgKind) bool {
+	for watch := clock.StartWatch(); ; time.Sleep(shareLook) {
+		over := e.overShare(crew, of)
+		if !over || watch.Elapsed() > shareWait {
+			return !over
+		}
+	}
+}
+
+// enter gives a worker of the crew, already taken, to a lane; or frees it and returns nil.
+func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	of := orgKind{w.Org, w.Kind}
+	stopped := false
 	select {
 	case <-e.stopping:
-		return nil
+		stopped = true
 	default:
 	}
-	of := orgKind{w.Org, w.Kind}
-	if e.byOrg[of] >= share(kind) || (s.direct && e.counts[s] >= kind.Workers) || e.drains[w.token] != nil {
+	if stopped || e.drains[w.token] != nil {
+		<-crew.busy
 		return nil
 	}
-	e.byOrg[of]++
-	e.counts[s]++
 	d := &drain{
-		e: e, kind: kind, wake: w, slot: s, guard: rand.IntN(guardEvery), //nolint:gosec // only spreads
+		e: e, kind: kind, wake: w, crew: crew, slice: clock.StartWatch(),
+		guard:   rand.IntN(guardEvery), //nolint:gosec // only spreads
 		running: map[ids.Any]inFlight{}, busyKeys: map[ids.Any]bool{},
-		done: make(chan Result, kind.Most), nudged: make(chan struct{}, 1), slice: clock.StartWatch(),
+		done: make(chan Result, kind.Most), nudged: make(chan struct{}, 1),
 	}
+	d.ctx, d.lost = context.WithCancelCause(e.working)
+	if e.byOrg[of] == nil {
+		e.byOrg[of] = map[*drain]struct{}{}
+	}
+	e.byOrg[of][d] = struct{}{}
 	e.drains[w.token] = d
 	e.byLane[w.ID] = d
 	return d
 }
 
 func (e *Engine) leave(d *drain) {
+	d.lost(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of := orgKind{d.Org, d.Kind}
-	if e.byOrg[of]--; e.byOrg[of] == 0 {
+	if delete(e.byOrg[of], d); len(e.byOrg[of]) == 0 {
 		delete(e.byOrg, of)
 	}
-	e.counts[d.slot]--
 	delete(e.drains, d.token)
 	if e.byLane[d.ID] == d {
 		delete(e.byLane, d.ID)
 	}
+	<-d.crew.busy
 }
 
-// run drains a lane and says in the log what an operator should know.
-func (e *Engine) run(ctx context.Context, d *drain, how claim) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	e.mu.Lock()
-	d.lost = cancel
-	e.mu.Unlock()
-	defer cancel(nil)
+// claim makes the drain the owner of its lane, or ends it. River must not learn that the
+// job is over before: two who write to it at once would lock each other out.
+func (e *Engine) claim(d *drain, how claim) bool {
+	err := d.claim(d.ctx, how)
+	if err == nil {
+		return true
+	}
+	e.leave(d)
+	if !errors.Is(err, errLost) {
+		e.logger.WarnContext(d.ctx, "lane.not_claimed", "lane", d.ID, "kind", d.Kind, "error", err)
+	}
+	return false
+}
+
+// run drains a lane and says in the log what an operator should know. Whatever it leaves
+// undone, rows and watchdog know of.
+func (e *Engine) run(d *drain) {
 	defer e.leave(d)
-	err := d.run(ctx, how)
-	switch {
-	case err == nil, errors.Is(err, errLost), errors.Is(err, errBlocked):
-	default:
-		e.logger.WarnContext(ctx, "lane.left", "lane", d.ID, "kind", d.Kind, "error", err)
+	err := d.run(d.ctx)
+	if cause := context.Cause(d.ctx); cause != nil {
+		err = cause
 	}
-	return nil // River's job is gone: whatever is left, rows and watchdog say so
-}
-
-// contended tells that lanes of the kind may be waiting for a worker.
-func (e *Engine) contended(kind *Kind, slow bool) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	most := kind.Workers
-	if slow {
-		most = kind.SlowWorkers
+	if err != nil && !errors.Is(err, errLost) && !errors.Is(err, errBlocked) {
+		e.logger.WarnContext(d.ctx, "lane.left", "lane", d.ID, "kind", d.Kind, "error", err)
 	}
-	return e.counts[slot{kind: kind.Name, slow: slow}] >= most
 }
 
 const (
@@ -277,7 +369,9 @@ func (e *Engine) beat(ctx context.Context, seen map[int64]pulse) error {
 		delete(alive, one.Token)
 	}
 	for _, d := range alive {
-		d.lost(errLost)
+		if !d.leaving.Load() {
+			d.lost(errLost)
+		}
 	}
 	return nil
 }
@@ -294,7 +388,7 @@ func (e *Engine) living(seen map[int64]pulse) map[int64]*drain {
 		} else if last.since.Elapsed() > wedgedAfter {
 			continue
 		}
-		if loops > 0 {
+		if loops > 0 && !d.leaving.Load() {
 			alive[token] = d
 		}
 	}

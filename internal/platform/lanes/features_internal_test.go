@@ -313,17 +313,17 @@ func TestAnOrganizationHasItsShareOfWorkers(t *testing.T) {
 		running := now.Add(1)
 		defer now.Add(-1)
 		raise(&most, running)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond)
 		return Result{}
 	})
 	kind.Least, kind.Most, kind.Workers = 1, 1, 16
 	w := newWorld(t, clock.NewSynced(), kind)
 	w.work(t)
 	for range 20 {
-		w.add(t, "test", w.open(t, "test"), rows(3)...)
+		w.add(t, "test", w.open(t, "test"), rows(2)...)
 	}
 	eventually(t, "all rows", func() bool { return w.idle(t) })
-	require.LessOrEqual(t, most.Load(), int64(4), "a quarter of 16 workers")
+	require.LessOrEqual(t, most.Load(), int64(8), "half of 16 workers is for others")
 }
 
 func TestLanesTakeTurns(t *testing.T) {

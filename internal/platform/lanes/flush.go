@@ -69,6 +69,7 @@ func (d *drain) abandonHung() {
 // only when the lane is lost, or the database is away for longer than this process waits.
 func (d *drain) flush(ctx context.Context, s settlement) error {
 	results := d.results
+	d.leaving.Store(s.ending != keep)
 	blocked, err := d.tryFlush(ctx, results, &s)
 	for away(err) {
 		if err = d.pause(ctx, err); err == nil {
@@ -97,9 +98,9 @@ func (d *drain) flush(ctx context.Context, s settlement) error {
 	case blocked:
 		return errBlocked
 	case s.ending == disarm:
-		_, err = d.e.looks.ask(ctx, d.ID)
+		d.e.lookAgain(d.ID)
 	}
-	return err
+	return nil
 }
 
 // away tells a database that did nothing from one that refused.

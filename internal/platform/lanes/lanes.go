@@ -173,6 +173,7 @@ type wakeArgs struct {
 	Lane ids.Any `json:"lane"`
 	Org  ids.Org `json:"org"`
 	Of   string  `json:"of"`
+	Slow bool    `json:"slow,omitempty"`
 	// Timer jobs own nothing: they arm the lane when nobody else has.
 	Timer bool `json:"timer,omitempty"`
 }
@@ -189,5 +190,5 @@ type wake struct {
 }
 
 func (w wake) job(at time.Time) jobs.Job {
-	return jobs.Job{Args: wakeArgs{Lane: w.ID, Org: w.Org, Of: w.Kind}, Queue: queueOf(w.Kind, w.slow), At: at}
+	return jobs.Job{Args: wakeArgs{Lane: w.ID, Org: w.Org, Of: w.Kind, Slow: w.slow}, Queue: queueOf(w.Kind, w.slow), At: at}
 }

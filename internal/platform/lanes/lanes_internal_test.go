@@ -161,3 +161,13 @@ func TestRowsAreDrained(t *testing.T) {
 	require.Eventually(t, func() bool { return w.idle(t) }, 10*time.Second, 10*time.Millisecond)
 	require.ElementsMatch(t, added, seen.all())
 }
+
+// woken drains a lane that River woke to the end of its turn.
+func (e *Engine) woken(ctx context.Context, id int64, args wakeArgs) error {
+	d, err := e.admit(ctx, id, args)
+	if d != nil && e.claim(d, fetched) {
+		e.run(d)
+		e.underWay.Wait() // the look after the end
+	}
+	return err
+}

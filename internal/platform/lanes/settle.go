@@ -161,9 +161,7 @@ func (e *Engine) settle(ctx context.Context, all []settlement) ([]bool, error) {
 		for i, at := range asked {
 			chosen[i] = all[at]
 		}
-		kept, err := postgres.InSystemTx(ctx, e.db, "settle rows", func(tx *postgres.Tx) ([]ids.Any, error) {
-			return postgres.Many[ids.Any](ctx, tx, sqlSettle, settleArgs(chosen, e.clock.Now()))
-		})
+		kept, err := postgres.Many[ids.Any](ctx, e.db.System("settle rows"), sqlSettle, settleArgs(chosen, e.clock.Now()))
 		if err != nil {
 			return nil, err
 		}

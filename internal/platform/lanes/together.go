@@ -10,12 +10,13 @@ import (
 // that a quiet engine waits for nobody and a busy one asks for hundreds of lanes at once.
 type together[Q, A any] struct {
 	// run answers questions in their order.
-	run   func(ctx context.Context, questions []Q) ([]A, error)
-	limit int
-	slots chan struct{}
+	run func(ctx context.Context, questions []Q) ([]A, error)
+	// limit bounds one statement, width how many run beside each other.
+	limit, width int
 
 	mu      sync.Mutex
 	waiting []*question[Q, A]
+	running int
 }
 
 type question[Q, A any] struct {
@@ -27,43 +28,49 @@ type question[Q, A any] struct {
 
 const togetherTimeout = 12 * time.Second
 
-func newTogether[Q, A any](slots, limit int, run func(context.Context, []Q) ([]A, error)) *together[Q, A] {
-	return &together[Q, A]{run: run, limit: limit, slots: make(chan struct{}, slots)}
+func newTogether[Q, A any](width, limit int, run func(context.Context, []Q) ([]A, error)) *together[Q, A] {
+	return &together[Q, A]{run: run, limit: limit, width: width}
 }
 
-// ask returns the answer to one question. Who finds a free slot asks for all who wait.
+// ask returns the answer to one question. Who gives up waiting does not take it back.
 func (t *together[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
 	mine := &question[Q, A]{asked: asked, answered: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, mine)
+	if t.running < t.width {
+		t.running++
+		go t.work(context.WithoutCancel(ctx))
+	}
 	t.mu.Unlock()
-	for {
-		select {
-		case <-mine.answered:
-			return mine.answer, mine.err
-		case <-ctx.Done():
-			return mine.answer, ctx.Err()
-		case t.slots <- struct{}{}:
-			t.answer(ctx)
-			<-t.slots
-		}
+	select {
+	case <-mine.answered:
+		return mine.answer, mine.err
+	case <-ctx.Done():
+		return mine.answer, ctx.Err()
 	}
 }
 
-// answer runs one statement for whoever waits. It outlives the one who happens to run it.
-func (t *together[Q, A]) answer(ctx context.Context) {
-	t.mu.Lock()
-	batch := t.waiting[:min(len(t.waiting), t.limit)]
-	t.waiting = t.waiting[len(batch):]
-	t.mu.Unlock()
-	if len(batch) == 0 {
-		return
+// work answers until nobody waits.
+func (t *together[Q, A]) work(ctx context.Context) {
+	for {
+		t.mu.Lock()
+		batch := t.waiting[:min(len(t.waiting), t.limit)]
+		if t.waiting = t.waiting[len(batch):]; len(batch) == 0 {
+			t.running--
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+		t.answer(ctx, batch)
 	}
+}
+
+func (t *together[Q, A]) answer(ctx context.Context, batch []*question[Q, A]) {
 	questions := make([]Q, len(batch))
 	for i, one := range batch {
 		questions[i] = one.asked
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), togetherTimeout)
+	ctx, cancel := context.WithTimeout(ctx, togetherTimeout)
 	defer cancel()
 	answers, err := t.run(ctx, questions)
 	for i, one := range batch {
