@@ -2,8 +2,6 @@ package lanes
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
-	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 const (
@@ -253,6 +250,7 @@ func (d *drain) pause(ctx context.Context, cause error) error {
 	if !away(cause) {
 		return cause
 	}
+	d.loops.Add(1)
 	d.e.logger.WarnContext(ctx, "lane.waits", "lane", d.ID, "kind", d.Kind, "error", cause)
 	select {
 	case <-ctx.Done():
@@ -280,151 +278,4 @@ func (d *drain) startable() bool {
 		}
 	}
 	return false
-}
-
-// start begins as many rows as are free to. It returns how long the lane's pace wants the
-// next one to wait, if that is what holds it back.
-func (d *drain) start(ctx context.Context) (wait time.Duration, err error) {
-	free := d.cap() - len(d.running) - d.unsettled()
-	if d.ending || d.urgent || free <= 0 || (len(d.running) > 0 && free < d.cap()/2) {
-		return 0, nil
-	}
-	chunk, wait := d.choose(free)
-	if len(chunk) == 0 {
-		return wait, nil
-	}
-	if err := d.begin(ctx, chunk); err != nil {
-		for _, row := range chunk {
-			d.finish(Result{Row: row, Fault: err, class: classBegin, unstarted: away(err)})
-		}
-		if away(err) {
-			return wait, d.pause(ctx, err)
-		}
-		return wait, nil
-	}
-	for _, row := range chunk {
-		d.sliceRows++
-		switch {
-		case row.ID == d.state.Suspect:
-			d.finish(Result{Row: row, Fault: errors.New("the process died while it worked on this row alone"), class: classDeath})
-			d.state.Suspect = ids.Any{}
-		case d.work.Do == nil:
-			d.finish(Result{Row: row})
-		default:
-			d.running[row.ID] = inFlight{row: row, watch: clock.StartWatch()}
-			go d.do(ctx, row)
-		}
-	}
-	return wait, nil
-}
-
-// unsettled counts results of rows done without a call, which are bounded like those under way.
-func (d *drain) unsettled() int {
-	if d.work.Do == nil {
-		return len(d.results)
-	}
-	return 0
-}
-
-// choose takes rows out of the waiting ones: those whose key is free and whose time to
-// start has not passed.
-func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
-	kept := d.waiting[:0]
-	for _, row := range d.waiting {
-		switch {
-		case row.Stale():
-			d.drained = false // taken again if it is still ours to take
-			continue
-		case len(chunk) == most || wait > 0 || d.busyKeys[row.Key]:
-			kept = append(kept, row)
-			continue
-		case d.limiter != nil:
-			if wait = d.pace(); wait > 0 {
-				kept = append(kept, row)
-				continue
-			}
-		}
-		if !row.Key.IsZero() {
-			d.busyKeys[row.Key] = true
-		}
-		chunk = append(chunk, row)
-	}
-	d.waiting = kept
-	return chunk, wait
-}
-
-func (d *drain) pace() time.Duration {
-	reserved := d.limiter.Reserve()
-	wait := reserved.Delay()
-	if wait > 0 {
-		reserved.Cancel()
-	}
-	return wait
-}
-
-// begin commits that rows are about to start, where the kind or a recent death asks for it.
-func (d *drain) begin(ctx context.Context, chunk []Row) error {
-	if d.work.Begin == nil && d.careful == 0 {
-		return nil
-	}
-	return guard(func() error {
-		return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) error {
-			if d.careful > 0 && chunk[0].ID != d.state.Suspect {
-				if _, err := tx.Exec(ctx, sqlSuspect, postgres.Args{"lane_id": d.ID, "suspect": chunk[0].ID}); err != nil {
-					return err
-				}
-			}
-			if d.work.Begin == nil {
-				return nil
-			}
-			return d.work.Begin(ctx, tx, chunk)
-		})
-	})
-}
-
-const sqlSuspect = `
-UPDATE lanes
-SET suspect = @suspect
-WHERE lane_id = @lane_id`
-
-// do works one row, beside others.
-func (d *drain) do(ctx context.Context, row Row) {
-	if row.Stale() {
-		d.hand(ctx, Result{Row: row, unstarted: true})
-		return
-	}
-	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, d.kind.Timeout)
-	defer cancel()
-	watch := clock.StartWatch()
-	var result Result
-	err := guard(func() error {
-		result = d.work.Do(ctx, row)
-		return nil
-	})
-	result.Row, result.took = row, watch.Elapsed()
-	if err != nil {
-		result.Fault, result.class = err, classPanic
-	} else if result.Fault != nil {
-		result.class = classDo
-	}
-	d.hand(outer, result)
-}
-
-// hand gives a result to the drain, if that still runs.
-func (d *drain) hand(ctx context.Context, result Result) {
-	select {
-	case d.done <- result:
-	case <-ctx.Done():
-	}
-}
-
-// guard turns a panic into an error.
-func guard(work func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
-	return work()
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// errBlocked ends a drain whose lane was blocked by its own results.
-var errBlocked = errors.New("the lane is blocked")
-
 // finished takes a result from the goroutine that worked the row.
 func (d *drain) finished(result Result) {
 	if _, known := d.running[result.Row.ID]; !known {
@@ -70,15 +67,19 @@ func (d *drain) abandonHung() {
 func (d *drain) flush(ctx context.Context, s settlement) error {
 	results := d.results
 	d.leaving.Store(s.ending != keep)
-	blocked, err := d.tryFlush(ctx, results, &s)
+	err := d.tryFlush(ctx, results, &s)
 	for away(err) {
 		if err = d.pause(ctx, err); err == nil {
-			blocked, err = d.tryFlush(ctx, results, &s)
+			err = d.tryFlush(ctx, results, &s)
 		}
+	}
+	if s.ending == disarm {
+		d.e.lookAgain(d.ID) // also if another try than the last did it
 	}
 	switch {
 	case err == nil:
 		d.settled(results, s)
+		return nil
 	case errors.Is(err, errLost) || away(err) || ctx.Err() != nil:
 		return err
 	case fault.Of(err) == fault.ServiceUnavailable:
@@ -94,13 +95,6 @@ func (d *drain) flush(ctx context.Context, s settlement) error {
 	default:
 		return err
 	}
-	switch {
-	case blocked:
-		return errBlocked
-	case s.ending == disarm:
-		d.e.lookAgain(d.ID)
-	}
-	return nil
 }
 
 // away tells a database that did nothing from one that refused.
@@ -123,7 +117,7 @@ func (d *drain) flushEach(ctx context.Context, s settlement) error {
 	return nil
 }
 
-func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) (blocked bool, err error) {
+func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) error {
 	s.wake, s.concurrency, s.latencyMs = d.wake, d.slots, d.latency
 	s.clean = d.careful <= len(results) || s.ending == disarm
 	if d.probing && healthy(results) {
@@ -135,9 +129,9 @@ func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) (
 		if err == nil && !kept {
 			err = errLost
 		}
-		return false, err
+		return err
 	}
-	err = d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, block *time.Time) error {
+	return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, block *time.Time) error {
 		again := *s
 		batch := &Batch{Lane: d.Lane, Results: append([]Result(nil), results...)}
 		if d.work.Settle != nil && len(results) > 0 {
@@ -147,9 +141,6 @@ func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) (
 		}
 		if batch.blocked != nil {
 			again.blocked = batch.blocked
-			if blocked = len(d.running) == 0; blocked {
-				again.ending = handOver
-			}
 		}
 		judged, err := judgeTx(ctx, tx, d.ID, failed(batch.Results))
 		if err != nil {
@@ -162,7 +153,6 @@ func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) (
 		*s = again
 		return nil
 	})
-	return blocked, err
 }
 
 // settleOwn lets the kind settle what did not fail.
@@ -253,7 +243,7 @@ func (d *drain) divideKey(result Result, retry time.Time, s *settlement) {
 func (d *drain) settled(results []Result, s settlement) {
 	d.results, d.urgent = nil, false
 	if s.blocked != nil && !s.blocked.IsZero() {
-		d.waiting, d.ending = nil, true // rows under way are waited for
+		d.waiting, d.ending = nil, true // the lane is handed over once the rows under way are settled
 	}
 	overloaded := false
 	for _, result := range results {

@@ -73,6 +73,7 @@ WITH asked AS MATERIALIZED (
     FROM unnest(@again_lanes::uuid[], @again_priorities::smallint[], @again_dues::timestamptz[], @again_ids::uuid[], @again_keys::uuid[])
         AS g (lane_id, priority, due_at, id, key)
     WHERE lane_id IN (SELECT lane_id FROM mine)
+    ON CONFLICT DO NOTHING
 ), held AS (
     INSERT INTO lane_keys (lane_id, key, holder, until)
     SELECT lane_id, key, holder, until

@@ -87,7 +87,7 @@ WHERE lane_id = @lane_id AND NOT armed`
 	sqlArmByTimer = `
 UPDATE lanes
 SET armed = true, token = @token, progress = progress + 1, timer_at = NULL
-WHERE lane_id = @lane_id AND NOT armed`
+WHERE lane_id = @lane_id AND (NOT armed OR token = @token)`
 )
 
 // laneState is what an adder sees of a lane.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -104,5 +105,50 @@ func TestALaneOfAnotherOrganizationIsOutOfReach(t *testing.T) {
 		return struct{}{}, w.lanes.AddTx(t.Context(), tx, "noted", lane, rows(1)...)
 	})
 	require.ErrorContains(t, err, "is not a lane of kind noted of this organization")
+	require.Zero(t, w.waiting(t))
+}
+
+// A row that cannot be begun or settled is found among its neighbours, who go on.
+func TestOneBadRowDoesNotTakeItsNeighboursAlong(t *testing.T) {
+	t.Parallel()
+	unbegun, unsettled := newID(), newID()
+	done := &ledger{}
+	refuse := func(rows []Row, bad ids.Any) error {
+		for _, row := range rows {
+			if row.ID == bad {
+				return errors.New("not this one")
+			}
+		}
+		return nil
+	}
+	w := newWorld(t, clock.NewManual(time.Now()), Kind{Name: "test", Least: 10, Most: 50, Open: func(context.Context, Lane) (Work, error) {
+		return Work{
+			Begin: func(_ context.Context, _ *postgres.Tx, rows []Row) error { return refuse(rows, unbegun) },
+			Do:    func(context.Context, Row) Result { return Result{} },
+			Settle: func(_ context.Context, _ *postgres.Tx, batch *Batch) error {
+				var rows []Row
+				for _, result := range batch.Results {
+					rows = append(rows, result.Row)
+				}
+				if err := refuse(rows, unsettled); err != nil {
+					return err
+				}
+				for _, row := range rows {
+					done.record(row.ID)
+				}
+				return nil
+			},
+		}, nil
+	}})
+	engine := NewEngine(w.lanes, w.db)
+	w.add(t, "test", w.open(t, "test"), append(rows(100), Row{ID: unbegun}, Row{ID: unsettled})...)
+	for range 4 {
+		w.drainAll(t, engine)
+		w.clock.(*clock.Manual).Move(time.Minute)
+	}
+	require.Len(t, done.all(), 100)
+	aside, err := w.lanes.Aside(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, aside, 2)
 	require.Zero(t, w.waiting(t))
 }

@@ -1,0 +1,189 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// start begins as many rows as are free to. It returns how long the lane's pace wants the
+// next one to wait, if that is what holds it back.
+func (d *drain) start(ctx context.Context) (wait time.Duration, err error) {
+	free := d.cap() - len(d.running) - d.unsettled()
+	if d.ending || d.urgent || free <= 0 || (len(d.running) > 0 && free < d.cap()/2) {
+		return 0, nil
+	}
+	chunk, wait := d.choose(free)
+	if len(chunk) == 0 {
+		return wait, nil
+	}
+	if err := d.begin(ctx, chunk); err != nil {
+		return wait, d.beginEach(ctx, chunk, err)
+	}
+	d.startAll(ctx, chunk)
+	return wait, nil
+}
+
+// beginEach begins rows one by one after they could not be begun together, so that one
+// bad row is found and the others go on.
+func (d *drain) beginEach(ctx context.Context, chunk []Row, cause error) error {
+	for _, row := range chunk {
+		err := cause
+		if len(chunk) > 1 && !away(cause) && !unsure(cause) {
+			err = d.begin(ctx, []Row{row})
+		}
+		switch {
+		case err == nil:
+			d.startAll(ctx, []Row{row})
+		case away(err) || unsure(err):
+			cause = err
+			d.finish(Result{Row: row, unstarted: true})
+		default:
+			d.finish(Result{Row: row, Fault: err, class: classBegin})
+		}
+	}
+	switch {
+	case away(cause):
+		return d.pause(ctx, cause)
+	case unsure(cause):
+		return cause
+	default:
+		return nil
+	}
+}
+
+// unsure tells that the lane is lost, or that nobody knows what was committed: somebody
+// else starts from what is there.
+func unsure(err error) bool { return errors.Is(err, errLost) || errors.Is(err, postgres.ErrUnanswered) }
+
+func (d *drain) startAll(ctx context.Context, chunk []Row) {
+	for _, row := range chunk {
+		d.sliceRows++
+		switch {
+		case row.ID == d.state.Suspect:
+			d.finish(Result{Row: row, Fault: errors.New("the process died while it worked on this row alone"), class: classDeath})
+			d.state.Suspect = ids.Any{}
+		case d.work.Do == nil:
+			d.finish(Result{Row: row})
+		default:
+			d.running[row.ID] = inFlight{row: row, watch: clock.StartWatch()}
+			go d.do(ctx, row)
+		}
+	}
+}
+
+// unsettled counts results of rows done without a call, which are bounded like those under way.
+func (d *drain) unsettled() int {
+	if d.work.Do == nil {
+		return len(d.results)
+	}
+	return 0
+}
+
+// choose takes rows out of the waiting ones: those whose key is free and whose time to
+// start has not passed.
+func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
+	kept := d.waiting[:0]
+	for _, row := range d.waiting {
+		switch {
+		case row.Stale():
+			d.drained = false // taken again if it is still ours to take
+			continue
+		case len(chunk) == most || wait > 0 || d.busyKeys[row.Key]:
+			kept = append(kept, row)
+			continue
+		case d.limiter != nil:
+			if wait = d.pace(); wait > 0 {
+				kept = append(kept, row)
+				continue
+			}
+		}
+		if !row.Key.IsZero() {
+			d.busyKeys[row.Key] = true
+		}
+		chunk = append(chunk, row)
+	}
+	d.waiting = kept
+	return chunk, wait
+}
+
+func (d *drain) pace() time.Duration {
+	reserved := d.limiter.Reserve()
+	wait := reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel()
+	}
+	return wait
+}
+
+// begin commits that rows are about to start, where the kind or a recent death asks for it.
+func (d *drain) begin(ctx context.Context, chunk []Row) error {
+	if d.work.Begin == nil && d.careful == 0 {
+		return nil
+	}
+	return guard(func() error {
+		return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) error {
+			if d.careful > 0 && chunk[0].ID != d.state.Suspect {
+				if _, err := tx.Exec(ctx, sqlSuspect, postgres.Args{"lane_id": d.ID, "suspect": chunk[0].ID}); err != nil {
+					return err
+				}
+			}
+			if d.work.Begin == nil {
+				return nil
+			}
+			return d.work.Begin(ctx, tx, chunk)
+		})
+	})
+}
+
+const sqlSuspect = `
+UPDATE lanes
+SET suspect = @suspect
+WHERE lane_id = @lane_id`
+
+// do works one row, beside others.
+func (d *drain) do(ctx context.Context, row Row) {
+	if row.Stale() {
+		d.hand(ctx, Result{Row: row, unstarted: true})
+		return
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, d.kind.Timeout)
+	defer cancel()
+	watch := clock.StartWatch()
+	var result Result
+	err := guard(func() error {
+		result = d.work.Do(ctx, row)
+		return nil
+	})
+	result.Row, result.took = row, watch.Elapsed()
+	if err != nil {
+		result.Fault, result.class = err, classPanic
+	} else if result.Fault != nil {
+		result.class = classDo
+	}
+	d.hand(outer, result)
+}
+
+// hand gives a result to the drain, if that still runs.
+func (d *drain) hand(ctx context.Context, result Result) {
+	select {
+	case d.done <- result:
+	case <-ctx.Done():
+	}
+}
+
+// guard turns a panic into an error.
+func guard(work func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return work()
+}
