@@ -65,14 +65,16 @@ func (l *Lanes) look(ctx context.Context, lanes []ids.Any) error {
 	}
 	armed, err := postgres.InSystemTx(ctx, l.db, "wake lanes", func(tx *postgres.Tx) ([]wake, error) {
 		var due []wake
+		var later []idleLane
 		for _, state := range states {
-			if !state.DueAt.After(now) {
+			if state.DueAt.After(now) {
+				later = append(later, state)
+			} else {
 				due = append(due, state.wake())
-				continue
 			}
-			if err := l.setTimerTx(ctx, tx, state); err != nil {
-				return nil, err
-			}
+		}
+		if err := l.setTimersTx(ctx, tx, later, states); err != nil {
+			return nil, err
 		}
 		return l.armTx(ctx, tx, due)
 	})
@@ -82,15 +84,32 @@ func (l *Lanes) look(ctx context.Context, lanes []ids.Any) error {
 	return err
 }
 
-func (l *Lanes) setTimerTx(ctx context.Context, tx *postgres.Tx, idle idleLane) error {
-	set, err := tx.Exec(ctx, sqlSetTimer, postgres.Args{"lane_id": idle.LaneID, "at": idle.DueAt})
-	if err != nil || set == 0 {
+// setTimersTx schedules jobs that will arm lanes. All lanes that the transaction touches
+// are locked first, in their order.
+func (l *Lanes) setTimersTx(ctx context.Context, tx *postgres.Tx, later, all []idleLane) error {
+	if len(later) == 0 {
+		return nil
+	}
+	lanes := make([]ids.Any, len(all))
+	for i, lane := range all {
+		lanes[i] = lane.LaneID
+	}
+	if _, err := tx.Exec(ctx, sqlLock, postgres.Args{"lanes": lanes}); err != nil {
 		return err
 	}
-	_, err = l.queue.AddTx(ctx, tx, jobs.Job{
-		Args:  wakeArgs{Lane: idle.LaneID, Org: idle.OrgID, Of: idle.Kind, Slow: idle.Slow, Timer: true},
-		Queue: queueOf(idle.Kind, idle.Slow), At: idle.DueAt,
-	})
+	timers := make([]jobs.Job, len(later))
+	lanes, dues := lanes[:0], make([]time.Time, len(later))
+	for i, idle := range later {
+		lanes, dues[i] = append(lanes, idle.LaneID), idle.DueAt
+		timers[i] = jobs.Job{
+			Args:  wakeArgs{Lane: idle.LaneID, Org: idle.OrgID, Of: idle.Kind, Slow: idle.Slow, Timer: true},
+			Queue: queueOf(idle.Kind, idle.Slow), At: idle.DueAt,
+		}
+	}
+	if _, err := tx.Exec(ctx, sqlSetTimers, postgres.Args{"lanes": lanes, "dues": dues}); err != nil {
+		return err
+	}
+	_, err := l.queue.AddTx(ctx, tx, timers...)
 	return err
 }
 

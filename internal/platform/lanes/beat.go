@@ -20,7 +20,7 @@ const (
 func (e *Engine) keepBeating(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
-	seen := map[int64]pulse{}
+	seen := map[*drain]pulse{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,7 +57,7 @@ type heartbeat struct {
 	Held  bool
 }
 
-func (e *Engine) beat(ctx context.Context, seen map[int64]pulse) error {
+func (e *Engine) beat(ctx context.Context, seen map[*drain]pulse) error {
 	alive := e.living(seen)
 	if len(alive) == 0 {
 		return nil
@@ -87,24 +87,24 @@ func (e *Engine) beat(ctx context.Context, seen map[int64]pulse) error {
 }
 
 // living are the drains that own their lane, as far as they know, and whose loop moves.
-func (e *Engine) living(seen map[int64]pulse) map[int64]*drain {
+func (e *Engine) living(seen map[*drain]pulse) map[int64]*drain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	alive := make(map[int64]*drain, len(e.drains))
-	for token, d := range e.drains {
+	for d := range e.drains {
 		loops := d.loops.Load()
-		if last, known := seen[token]; !known || last.loops != loops {
-			seen[token] = pulse{loops: loops, since: clock.StartWatch()}
+		if last, known := seen[d]; !known || last.loops != loops {
+			seen[d] = pulse{loops: loops, since: clock.StartWatch()}
 		} else if last.since.Elapsed() > wedgedAfter {
 			continue
 		}
 		if loops > 0 && !d.leaving.Load() {
-			alive[token] = d
+			alive[d.token] = d
 		}
 	}
-	for token := range seen {
-		if e.drains[token] == nil {
-			delete(seen, token)
+	for d := range seen {
+		if _, there := e.drains[d]; !there {
+			delete(seen, d)
 		}
 	}
 	return alive

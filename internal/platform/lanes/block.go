@@ -12,7 +12,7 @@ import (
 
 const sqlBlock = `
 UPDATE lanes
-SET blocked_until = @until
+SET blocked_until = greatest(blocked_until, @until)
 WHERE lane_id = @lane_id AND org_id = @org_id`
 
 // BlockTx lets no row of the lane start before until, or ever if that is Forever. Rows
@@ -23,19 +23,24 @@ func (l *Lanes) BlockTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, unti
 	return err
 }
 
-// A lane whose job still exists has no drainer: it is made idle, to be armed anew. One
-// that has a drainer is left to it, who finds the block lifted.
+// A lane whose job still exists has no drainer: it is made idle, to be armed anew, and the
+// job is gone, so that nobody can claim it meanwhile. A lane that has a drainer is left to
+// it, who finds the block lifted.
 const sqlUnblock = `
 WITH lane AS (
-    SELECT lane_id, armed AND token IS NOT NULL AND NOT EXISTS (SELECT FROM ` + jobs.Table + ` j WHERE j.id = token) AS drained
+    SELECT lane_id, armed, token
     FROM lanes
     WHERE lane_id = @lane_id AND org_id = @org_id AND blocked_until IS NOT NULL
     FOR UPDATE
+), job AS (
+    DELETE FROM ` + jobs.Table + ` j USING lane WHERE j.id = lane.token RETURNING j.id
+), drained AS (
+    SELECT lane_id, armed AND token IS NOT NULL AND NOT EXISTS (SELECT FROM job) AS drained FROM lane
 )
 UPDATE lanes l
-SET blocked_until = NULL, armed = lane.drained, token = CASE WHEN lane.drained THEN l.token END, progress = l.progress + 1
-FROM lane
-WHERE l.lane_id = lane.lane_id`
+SET blocked_until = NULL, armed = d.drained, token = CASE WHEN d.drained THEN l.token END, progress = l.progress + 1
+FROM drained d
+WHERE l.lane_id = d.lane_id`
 
 // UnblockTx lets rows start again at once.
 func (l *Lanes) UnblockTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any) error {

@@ -30,6 +30,7 @@ const (
 type inFlight struct {
 	row   Row
 	watch clock.Watch
+	try   int
 }
 
 // drain is one lane in the hands of its owner. Everything but the work of rows happens in
@@ -61,6 +62,7 @@ type drain struct {
 	slice     clock.Watch
 	sliceRows int
 	turns     int
+	tries     int
 
 	// What others may touch while the drain runs.
 	nudged  chan struct{}
@@ -142,6 +144,7 @@ func (d *drain) loop(ctx context.Context) error {
 				d.waiting, d.ending = nil, true
 			}
 		case <-tick.C:
+			d.finishedMore() // who has finished is not hung, however long this loop stood still
 			if d.abandonHung(); looked.Elapsed() > recheck {
 				d.drained, looked = false, clock.StartWatch()
 			}

@@ -35,7 +35,7 @@ type Engine struct {
 	crews    map[crewOf]*crew
 
 	mu     sync.Mutex
-	drains map[int64]*drain
+	drains map[*drain]struct{}
 	byLane map[ids.Any]*drain
 	byOrg  map[orgKind]map[*drain]struct{}
 
@@ -70,7 +70,7 @@ func (c *crew) contended() bool {
 func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 	e := &Engine{
 		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}), crews: map[crewOf]*crew{},
-		drains: map[int64]*drain{}, byLane: map[ids.Any]*drain{}, byOrg: map[orgKind]map[*drain]struct{}{},
+		drains: map[*drain]struct{}{}, byLane: map[ids.Any]*drain{}, byOrg: map[orgKind]map[*drain]struct{}{},
 	}
 	e.working, e.cancel = context.WithCancel(context.Background()) //nolint:gosec // Run cancels it
 	for _, kind := range lanes.kinds {
@@ -238,15 +238,11 @@ func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	of := orgKind{w.Org, w.Kind}
-	stopped := false
 	select {
 	case <-e.stopping:
-		stopped = true
-	default:
-	}
-	if stopped || e.drains[w.token] != nil {
 		<-crew.busy
 		return nil
+	default:
 	}
 	d := &drain{
 		e: e, kind: kind, wake: w, crew: crew, slice: clock.StartWatch(),
@@ -259,7 +255,7 @@ func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
 		e.byOrg[of] = map[*drain]struct{}{}
 	}
 	e.byOrg[of][d] = struct{}{}
-	e.drains[w.token] = d
+	e.drains[d] = struct{}{}
 	e.byLane[w.ID] = d
 	return d
 }
@@ -272,7 +268,7 @@ func (e *Engine) leave(d *drain) {
 	if delete(e.byOrg[of], d); len(e.byOrg[of]) == 0 {
 		delete(e.byOrg, of)
 	}
-	delete(e.drains, d.token)
+	delete(e.drains, d)
 	if e.byLane[d.ID] == d {
 		delete(e.byLane, d.ID)
 	}

@@ -13,8 +13,8 @@ import (
 
 // finished takes a result from the goroutine that worked the row.
 func (d *drain) finished(result Result) {
-	if _, known := d.running[result.Row.ID]; !known {
-		return // it was given up for hung
+	if d.running[result.Row.ID].try != result.try {
+		return // it was given up for hung, and may have been begun again since
 	}
 	delete(d.running, result.Row.ID)
 	d.finish(result)
@@ -23,6 +23,7 @@ func (d *drain) finished(result Result) {
 func (d *drain) finish(result Result) {
 	if result.unstarted {
 		delete(d.busyKeys, result.Row.Key)
+		d.dropKey(result.Row.Key) // taken again together with it, in their order
 		d.drained = false
 		return
 	}
@@ -69,9 +70,10 @@ func (d *drain) flush(ctx context.Context, s settlement) error {
 	d.leaving.Store(s.ending != keep)
 	err := d.tryFlush(ctx, results, &s)
 	for away(err) {
-		if err = d.pause(ctx, err); err == nil {
-			err = d.tryFlush(ctx, results, &s)
+		if err = d.pause(ctx, err); err != nil {
+			break
 		}
+		err = d.tryFlush(ctx, results, &s)
 	}
 	if s.ending == disarm {
 		d.e.lookAgain(d.ID) // also if another try than the last did it
@@ -83,9 +85,7 @@ func (d *drain) flush(ctx context.Context, s settlement) error {
 	case errors.Is(err, errLost) || away(err) || ctx.Err() != nil:
 		return err
 	case fault.Of(err) == fault.ServiceUnavailable:
-		// Whether that was committed is not known: what is left is for a new owner to find.
-		d.results = nil
-		return errors.Join(err, d.flush(ctx, settlement{ending: handOver}))
+		return d.flushUnknown(ctx, s, err)
 	case len(results) > 1:
 		return d.flushEach(ctx, s)
 	case len(results) == 1 && results[0].class != classSettle:
@@ -270,6 +270,9 @@ func (d *drain) settled(results []Result, s settlement) {
 
 // dropKey leaves rows alone whose key is held: they are taken again when it is free.
 func (d *drain) dropKey(key ids.Any) {
+	if key.IsZero() {
+		return
+	}
 	kept := d.waiting[:0]
 	for _, row := range d.waiting {
 		if row.Key != key {
@@ -277,4 +280,37 @@ func (d *drain) dropKey(key ids.Any) {
 		}
 	}
 	d.waiting = kept
+}
+
+const sqlStillThere = `
+SELECT EXISTS (
+    SELECT FROM lane_rows WHERE lane_id = @lane_id AND priority = @priority AND due_at = @due_at AND id = @id)`
+
+// flushUnknown finds out whether an unanswered commit was made: the fence waits for whoever
+// still holds the lane, and a row that was settled is not where it was.
+func (d *drain) flushUnknown(ctx context.Context, s settlement, cause error) error {
+	results, there := d.results, true
+	for err := cause; err != nil; {
+		err = d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) (err error) {
+			if len(results) > 0 {
+				row := results[0].Row
+				there, err = postgres.One[bool](ctx, tx, sqlStillThere,
+					postgres.Args{"lane_id": d.ID, "priority": row.Priority, "due_at": row.DueAt, "id": row.ID})
+			}
+			return err
+		})
+		switch {
+		case away(err):
+			if err := d.pause(ctx, err); err != nil {
+				return err
+			}
+		case err != nil && !errors.Is(err, postgres.ErrUnanswered):
+			return err
+		}
+	}
+	if there {
+		return d.flush(ctx, s)
+	}
+	d.settled(results, s)
+	return nil
 }

@@ -108,6 +108,7 @@ type Result struct {
 	Fault error
 
 	class     string
+	try       int
 	took      time.Duration
 	unstarted bool
 }

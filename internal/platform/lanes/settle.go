@@ -67,12 +67,13 @@ WITH asked AS MATERIALIZED (
         AS g (lane_id, priority, due_at, id)
     WHERE r.lane_id = g.lane_id AND r.priority = g.priority AND r.due_at = g.due_at AND r.id = g.id
       AND g.lane_id IN (SELECT lane_id FROM mine)
+    RETURNING r.lane_id, r.id
 ), again AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
     SELECT lane_id, priority, due_at, id, key
     FROM unnest(@again_lanes::uuid[], @again_priorities::smallint[], @again_dues::timestamptz[], @again_ids::uuid[], @again_keys::uuid[])
         AS g (lane_id, priority, due_at, id, key)
-    WHERE lane_id IN (SELECT lane_id FROM mine)
+    WHERE (lane_id, id) IN (SELECT lane_id, id FROM gone)
     ON CONFLICT DO NOTHING
 ), held AS (
     INSERT INTO lane_keys (lane_id, key, holder, until)
@@ -89,7 +90,8 @@ UPDATE lanes l
 SET token = a.next, armed = a.armed, slow = a.slow, concurrency = a.concurrency, latency_ms = a.latency_ms,
     progress = l.progress + 1, suspect = NULL,
     deaths = CASE WHEN a.clean THEN 0 ELSE l.deaths END,
-    blocked_until = CASE WHEN a.blocks AND (a.blocked_until IS NOT NULL OR l.blocked_until <= @now) THEN a.blocked_until
+    blocked_until = CASE WHEN a.blocks AND a.blocked_until IS NOT NULL THEN greatest(a.blocked_until, l.blocked_until)
+                         WHEN a.blocks AND l.blocked_until <= @now THEN NULL
                          ELSE l.blocked_until END
 FROM asked a
 JOIN mine USING (lane_id)
@@ -227,7 +229,7 @@ func (e *Engine) ownedTx(ctx context.Context, w wake, verb func(tx *postgres.Tx,
 // settleTx writes a settlement in the owner's transaction, with the job of a hand-over. A
 // lane with a block is handed to a job that runs when the block is over, or to none.
 func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, block *time.Time) error {
-	if s.blocked != nil {
+	if s.blocked != nil && (block == nil || s.blocked.After(*block)) {
 		block = s.blocked
 	}
 	if block != nil && block.After(s.at) {

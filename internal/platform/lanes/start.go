@@ -71,8 +71,9 @@ func (d *drain) startAll(ctx context.Context, chunk []Row) {
 		case d.work.Do == nil:
 			d.finish(Result{Row: row})
 		default:
-			d.running[row.ID] = inFlight{row: row, watch: clock.StartWatch()}
-			go d.do(ctx, row)
+			d.tries++
+			d.running[row.ID] = inFlight{row: row, watch: clock.StartWatch(), try: d.tries}
+			go d.do(ctx, row, d.tries)
 		}
 	}
 }
@@ -89,10 +90,12 @@ func (d *drain) unsettled() int {
 // start has not passed.
 func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
 	kept := d.waiting[:0]
+	late := map[ids.Any]bool{}
 	for _, row := range d.waiting {
 		switch {
-		case row.Stale():
-			d.drained = false // taken again if it is still ours to take
+		case row.Stale() || late[row.Key]:
+			d.drained = false // taken again if it is still ours to take, with those behind it
+			late[row.Key] = !row.Key.IsZero()
 			continue
 		case len(chunk) == most || wait > 0 || d.busyKeys[row.Key]:
 			kept = append(kept, row)
@@ -147,9 +150,9 @@ SET suspect = @suspect
 WHERE lane_id = @lane_id`
 
 // do works one row, beside others.
-func (d *drain) do(ctx context.Context, row Row) {
+func (d *drain) do(ctx context.Context, row Row, try int) {
 	if row.Stale() {
-		d.hand(ctx, Result{Row: row, unstarted: true})
+		d.hand(ctx, Result{Row: row, try: try, unstarted: true})
 		return
 	}
 	outer := ctx
@@ -161,7 +164,7 @@ func (d *drain) do(ctx context.Context, row Row) {
 		result = d.work.Do(ctx, row)
 		return nil
 	})
-	result.Row, result.took = row, watch.Elapsed()
+	result.Row, result.try, result.took = row, try, watch.Elapsed()
 	if err != nil {
 		result.Fault, result.class = err, classPanic
 	} else if result.Fault != nil {

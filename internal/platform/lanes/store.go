@@ -78,10 +78,14 @@ ORDER BY l.lane_id`
     SELECT FROM lane_keys k
     WHERE k.lane_id = r.lane_id AND k.key = r.key AND (k.holder <> r.id OR k.holder IS NULL AND k.until > @now)))`
 
-	sqlSetTimer = `
-UPDATE lanes
-SET timer_at = @at
-WHERE lane_id = @lane_id AND NOT armed`
+	sqlLock = `
+SELECT FROM lanes WHERE lane_id = ANY (@lanes) ORDER BY lane_id FOR UPDATE`
+
+	sqlSetTimers = `
+UPDATE lanes l
+SET timer_at = given.due_at
+FROM unnest(@lanes::uuid[], @dues::timestamptz[]) AS given (lane_id, due_at)
+WHERE l.lane_id = given.lane_id`
 
 	// A timer's job becomes the owner unless somebody is at the lane already.
 	sqlArmByTimer = `

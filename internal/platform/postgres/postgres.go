@@ -176,7 +176,7 @@ func (s scope) rows(ctx context.Context, sql string, args Args, collect func(pgx
 var ErrBusy = errors.New("somebody else is at it")
 
 // Alone runs work while no other process runs work under the same name. The lock belongs
-// to a connection: it ends with the process, whatever becomes of it.
+// to a connection: it ends with the process, and a few seconds after that was stopped.
 func (db *DB) Alone(ctx context.Context, name string, work func(context.Context) error) error {
 	conn, err := db.acquire(ctx)
 	if err != nil {
@@ -196,8 +196,43 @@ func (db *DB) Alone(ctx context.Context, name string, work func(context.Context)
 		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, name); err != nil {
 			_ = conn.Conn().Close(ctx) // the lock goes with the connection
 		}
+		if _, err := conn.Exec(ctx, `RESET idle_session_timeout`); err != nil {
+			_ = conn.Conn().Close(ctx)
+		}
+	}()
+	if _, err := conn.Exec(ctx, `SET idle_session_timeout = '12s'`); err != nil {
+		return db.classify(err)
+	}
+	ctx, lost := context.WithCancelCause(ctx)
+	pinged := make(chan struct{})
+	go func() {
+		defer close(pinged)
+		ping(ctx, conn, lost)
+	}()
+	defer func() {
+		lost(nil)
+		<-pinged
 	}()
 	return work(ctx)
+}
+
+const pingEvery = 3 * time.Second
+
+// ping keeps the session of a lock alive. A process that was stopped does not ping: the
+// server ends its session, and the lock is free for another.
+func ping(ctx context.Context, conn *pgxpool.Conn, lost context.CancelCauseFunc) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if _, err := conn.Exec(ctx, `SELECT 1`); err != nil {
+				lost(err)
+			}
+		}
+	}
 }
 
 // acquire waits a bounded time for a connection: a longer queue would only grow.
