@@ -28,9 +28,9 @@ func exitCode() int {
 }
 
 func run(ctx context.Context, args []string) error {
-	benchmarks := map[string]benchmark{"pipeline": pipeline}
+	benchmarks := map[string]benchmark{"pipeline": pipeline, "lanes": benchLanes}
 	if len(args) == 0 || benchmarks[args[0]] == nil {
-		return fmt.Errorf("usage: bench NAME, where NAME is pipeline")
+		return fmt.Errorf("usage: bench NAME, where NAME is pipeline or lanes")
 	}
 	result, err := benchmarks[args[0]](ctx, args[1:])
 	if err != nil {

@@ -154,7 +154,7 @@ func unwrapped() map[string][]string {
 		".Pool()":    {"internal/platform", "internal/testkit", "internal/app", "internal/e2e", "cmd"},
 		"pgxpool":    {"internal/platform", "internal/testkit", "internal/app", "internal/e2e", "cmd"},
 		"tx.Raw()":   {"internal/platform/jobs", "internal/platform/postgres"},
-		"riverqueue": {"internal/platform/jobs", "cmd/bench"},
+		"riverqueue": {"internal/platform/jobs", "internal/platform/lanes/property_", "cmd/bench"}, // the property test plays River
 	}
 }
 

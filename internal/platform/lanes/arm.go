@@ -98,9 +98,9 @@ func (l *Lanes) setTimersTx(ctx context.Context, tx *postgres.Tx, later, all []i
 		return err
 	}
 	timers := make([]jobs.Job, len(later))
-	lanes, dues := lanes[:0], make([]time.Time, len(later))
+	lanes, dues := make([]ids.Any, len(later)), make([]time.Time, len(later))
 	for i, idle := range later {
-		lanes, dues[i] = append(lanes, idle.LaneID), idle.DueAt
+		lanes[i], dues[i] = idle.LaneID, idle.DueAt
 		timers[i] = jobs.Job{
 			Args:  wakeArgs{Lane: idle.LaneID, Org: idle.OrgID, Of: idle.Kind, Slow: idle.Slow, Timer: true},
 			Queue: queueOf(idle.Kind, idle.Slow), At: idle.DueAt,

@@ -72,7 +72,7 @@ func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}), crews: map[crewOf]*crew{},
 		drains: map[*drain]struct{}{}, byLane: map[ids.Any]*drain{}, byOrg: map[orgKind]map[*drain]struct{}{},
 	}
-	e.working, e.cancel = context.WithCancel(context.Background()) //nolint:gosec // Run cancels it
+	e.working, e.cancel = context.WithCancel(context.Background())
 	for _, kind := range lanes.kinds {
 		e.crews[crewOf{kind.Name, false}] = &crew{busy: make(chan struct{}, kind.Workers)}
 		e.crews[crewOf{kind.Name, true}] = &crew{busy: make(chan struct{}, kind.SlowWorkers)}

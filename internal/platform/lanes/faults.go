@@ -49,6 +49,9 @@ WHERE lane_id = @lane_id AND id = ANY (@ids)`
 
 // judgeTx counts faults and says which rows are tried again and which are set aside.
 func judgeTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, failed []Result) ([]faultRow, error) {
+	if len(failed) == 0 {
+		return nil, nil
+	}
 	rows := make([]ids.Any, len(failed))
 	for i, result := range failed {
 		rows[i] = result.Row.ID

@@ -2,6 +2,7 @@ package lanes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -85,14 +86,22 @@ type takenRow struct {
 
 // take answers many drainers at once.
 func (e *Engine) take(ctx context.Context, questions []takeQuestion) ([]taken, error) {
-	n := len(questions)
-	lanes, tokens, claims := make([]ids.Any, n), make([]int64, n), make([]int16, n)
-	limits, priorities := make([]int32, n), make([]int32, n)
-	at := make(map[int64]int, n) // a lane may be asked for by its owner and by who was
+	var lanes []ids.Any
+	var tokens []int64
+	var claims []int16
+	var limits, priorities []int32
+	// A lane may be asked for by its owner and by who was; but a token belongs to one, and
+	// of two who come to claim it together the first gets it.
+	at := make(map[int64]int, len(questions))
 	for i, q := range questions {
-		lanes[i], tokens[i], claims[i] = q.lane, q.token, int16(q.claim)
-		limits[i], priorities[i] = int32(q.limit), int32(q.priorities) //nolint:gosec // a few thousand at most
+		if _, taken := at[q.token]; taken {
+			again := slices.Index(tokens, q.token)
+			claims[again] = max(claims[again], int16(q.claim))
+			continue
+		}
 		at[q.token] = i
+		lanes, tokens, claims = append(lanes, q.lane), append(tokens, q.token), append(claims, int16(q.claim))
+		limits, priorities = append(limits, int32(q.limit)), append(priorities, int32(q.priorities)) //nolint:gosec // a few thousand
 	}
 	watch := clock.StartWatch()
 	rows, err := postgres.Many[takenRow](ctx, e.db.System("take due rows"), sqlTake, postgres.Args{
@@ -101,7 +110,7 @@ func (e *Engine) take(ctx context.Context, questions []takeQuestion) ([]taken, e
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]taken, n)
+	answers := make([]taken, len(questions))
 	for _, row := range rows {
 		answer := &answers[at[row.Token]]
 		answer.owned, answer.state = true, row.ownState

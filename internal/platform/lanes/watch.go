@@ -29,14 +29,13 @@ func (e *Engine) keepWatch(ctx context.Context) {
 		err := e.db.Alone(ctx, "watch over lanes", func(ctx context.Context) error {
 			dog := watchdog{e: e, seen: map[ids.Any]sighting{}}
 			for swept := clock.StartWatch(); ; {
-				if err := dog.look(ctx); err != nil {
-					return err
-				}
+				err := dog.look(ctx)
 				if swept.Elapsed() >= sweepEvery {
-					if err := e.lanes.Sweep(ctx); err != nil {
-						return err
-					}
+					err = errors.Join(err, e.lanes.Sweep(ctx))
 					swept = clock.StartWatch()
+				}
+				if err != nil && ctx.Err() == nil {
+					e.logger.WarnContext(ctx, "lanes.unwatched", "error", err) // what was seen so far still counts
 				}
 				select {
 				case <-ctx.Done():
@@ -162,11 +161,16 @@ func (w *watchdog) look(ctx context.Context) error {
 			owner := lane.wake()
 			owner.token = lane.Token
 			dead = append(dead, owner)
-			delete(seen, lane.LaneID)
 		}
 	}
 	w.seen = seen
-	return w.e.takeOver(ctx, dead)
+	if err := w.e.takeOver(ctx, dead); err != nil {
+		return err
+	}
+	for _, lane := range dead {
+		delete(w.seen, lane.ID)
+	}
+	return nil
 }
 
 func (w *watchdog) dead(last sighting) bool {
