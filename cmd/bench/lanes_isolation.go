@@ -18,7 +18,7 @@ const (
 	healthyTakes    = 2 * time.Millisecond
 	flatOut         = 1_000_000 // rows/s that nothing reaches
 	isolationWarm   = 2 * time.Second
-	isolationSpan   = 8 * time.Second
+	isolationSpan   = 6 * time.Second
 	capacitySpan    = 3 * time.Second
 	deadRows        = 100_000
 	deadTakes       = 10 * time.Second

@@ -20,7 +20,7 @@ import (
 const (
 	pickupRate  = 200
 	pickupLanes = 100
-	pickupSpan  = 5 * time.Second
+	pickupSpan  = 4 * time.Second
 	pickupWarm  = time.Second
 	// How production looks for jobs.
 	usualWorkers  = 100

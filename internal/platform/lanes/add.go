@@ -30,6 +30,7 @@ func (l *Lanes) CloseTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) erro
 type added struct {
 	kinds map[ids.Any]string
 	due   map[ids.Any]bool
+	later map[ids.Any]bool
 	rows  []laneRow
 }
 
@@ -68,12 +69,16 @@ func (l *Lanes) TouchTx(tx *postgres.Tx, kind string, lane ids.Any) {
 
 func (k *added) touch(kind string, lane ids.Any, due bool) {
 	k.kinds[lane] = kind
-	k.due[lane] = k.due[lane] || due
+	if due {
+		k.due[lane] = true
+	} else {
+		k.later[lane] = true
+	}
 }
 
 func (l *Lanes) keptTx(tx *postgres.Tx) *added {
 	return postgres.Keep(tx, l, func() *added {
-		kept := &added{kinds: map[ids.Any]string{}, due: map[ids.Any]bool{}}
+		kept := &added{kinds: map[ids.Any]string{}, due: map[ids.Any]bool{}, later: map[ids.Any]bool{}}
 		tx.BeforeCommit(func(ctx context.Context) error { return l.commitTx(ctx, tx, kept) })
 		return kept
 	})
@@ -83,7 +88,7 @@ func (l *Lanes) keptTx(tx *postgres.Tx) *added {
 // transaction and in one order, so that lanes are locked briefly and without deadlocks.
 func (l *Lanes) commitTx(ctx context.Context, tx *postgres.Tx, kept *added) error {
 	touched := slices.SortedFunc(maps.Keys(kept.kinds), ids.Any.Compare)
-	states, err := postgres.Many[laneState](ctx, tx, sqlAdd, kept.args(touched))
+	states, err := kept.writeTx(ctx, tx, touched)
 	if err != nil {
 		return err
 	}
@@ -107,15 +112,29 @@ func (l *Lanes) commitTx(ctx context.Context, tx *postgres.Tx, kept *added) erro
 		if engine := l.engine.Load(); engine != nil {
 			engine.offer(armed, touched)
 		}
-		l.looker.later(touched)
+		l.looker.later(kept.unsure(touched, armed))
 	})
 	return nil
 }
 
-func (k *added) args(touched []ids.Any) postgres.Args {
+// unsure are the lanes to look at again: all but those that were armed here for the only
+// rows they got.
+func (k *added) unsure(touched []ids.Any, armed []wake) []ids.Any {
+	return slices.DeleteFunc(slices.Clone(touched), func(lane ids.Any) bool {
+		return !k.later[lane] && slices.ContainsFunc(armed, func(w wake) bool { return w.ID == lane })
+	})
+}
+
+func (k *added) writeTx(ctx context.Context, tx *postgres.Tx, touched []ids.Any) ([]laneState, error) {
+	if len(touched) == 1 && len(k.rows) == 1 {
+		row := k.rows[0].row
+		return postgres.Many[laneState](ctx, tx, sqlAddOne, postgres.Args{
+			"lane_id": touched[0], "priority": row.Priority, "due_at": row.DueAt, "id": row.ID, "key": row.Key,
+		})
+	}
 	args := columns("", k.rows)
 	args["touched"] = touched
-	return args
+	return postgres.Many[laneState](ctx, tx, sqlAdd, args)
 }
 
 // columns are rows turned on their side, for unnest.

@@ -24,6 +24,13 @@ func (l *Lanes) armTx(ctx context.Context, tx *postgres.Tx, idle []wake) ([]wake
 	if err != nil {
 		return nil, err
 	}
+	if len(idle) == 1 {
+		armed, err := tx.Exec(ctx, sqlArmOne, postgres.Args{"lane_id": idle[0].ID, "token": tokens[0]})
+		if idle[0].token = tokens[0]; armed == 0 {
+			idle = nil
+		}
+		return idle, err
+	}
 	return l.ownTx(ctx, tx, sqlArm, idle, tokens)
 }
 
@@ -129,6 +136,9 @@ const (
 )
 
 func (k *looker) later(lanes []ids.Any) {
+	if len(lanes) == 0 {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.touched == nil {

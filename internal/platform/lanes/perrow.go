@@ -30,7 +30,10 @@ func (l *Lanes) addJobsTx(ctx context.Context, tx *postgres.Tx, kind *Kind, lane
 	for i, row := range rows {
 		added[i] = jobs.Job{
 			Args:  rowArgs{Lane: lane, Org: tx.Org(), Of: kind.Name, ID: row.ID, Key: row.Key, Priority: row.Priority},
-			Queue: kind.Name, Priority: row.Priority + 1, At: row.DueAt,
+			Queue: kind.Name, Priority: row.Priority + 1,
+		}
+		if row.DueAt.After(l.clock.Now()) {
+			added[i].At = row.DueAt // a time that has come would wait for River's scheduler
 		}
 	}
 	_, err := l.queue.AddTx(ctx, tx, added...)

@@ -56,8 +56,9 @@ func onCommit(ctx context.Context, report func()) context.Context {
 // statements are the ones that the story calls by name.
 func statements() map[string]string {
 	return map[string]string{
-		sqlTake: "take", sqlSettle: "settle", sqlFence: "fence", sqlAdd: "add", sqlArm: "arm", sqlLook: "look",
-		sqlLock: "lock", sqlSetTimers: "set timers", sqlStillThere: "still there", sqlArmByTimer: "arm by timer", sqlSweep: "sweep", sqlForget: "forget", sqlBeat: "beat",
+		sqlTake: "take", sqlSettle: "settle", sqlFence: "fence", sqlAdd: "add", sqlAddOne: "add", sqlArm: "arm", sqlArmOne: "arm", sqlLook: "look",
+		sqlLock: "lock", sqlSetTimers: "set timers", sqlStillThere: "still there", sqlArmByTimer: "arm by timer",
+		sqlSweep: "sweep", sqlForget: "forget", sqlBeat: "beat",
 		sqlOverdue: "overdue", sqlTakeOver: "take over", sqlBlock: "block", sqlUnblock: "unblock", sqlSuspect: "suspect",
 		sqlKnownFaults: "known faults", sqlRecordFaults: "record faults",
 	}

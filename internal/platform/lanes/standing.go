@@ -19,7 +19,7 @@ type Standing struct {
 const sqlStanding = sqlWaiting + `, heads AS (
     SELECT l.kind, (
         SELECT min(first.due_at)
-        FROM generate_series(0, 3) AS p (priority)
+        FROM (VALUES (0), (1), (2), (3)) AS p (priority)
         CROSS JOIN LATERAL (
             SELECT r.due_at FROM lane_rows r WHERE r.lane_id = l.lane_id AND r.priority = p.priority ORDER BY r.due_at LIMIT 1
         ) first

@@ -34,6 +34,22 @@ FROM lanes
 WHERE lane_id = ANY (@touched)
 ORDER BY lane_id`
 
+	// The same for the usual case; arrays would cost three times as much.
+	sqlAddOne = `
+WITH added AS (
+    INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
+    VALUES (@lane_id, @priority, @due_at, @id, @key)
+    ON CONFLICT DO NOTHING
+)
+SELECT lane_id, org_id, kind, armed, slow
+FROM lanes
+WHERE lane_id = @lane_id`
+
+	sqlArmOne = `
+UPDATE lanes
+SET armed = true, token = @token, progress = progress + 1
+WHERE lane_id = @lane_id AND NOT armed`
+
 	// Locked in one order and waited for: a lane held by somebody who then rolls back must
 	// not be passed over.
 	sqlArm = `
@@ -56,7 +72,7 @@ FROM lanes l
 CROSS JOIN LATERAL (
     SELECT least(
         (SELECT min(first.due_at)
-         FROM generate_series(0, 3) AS p (priority)
+         FROM (VALUES (0), (1), (2), (3)) AS p (priority)
          CROSS JOIN LATERAL (
              SELECT r.due_at
              FROM lane_rows r
@@ -66,6 +82,7 @@ CROSS JOIN LATERAL (
          ) first),
         (SELECT min(k.until) FROM lane_keys k WHERE k.lane_id = l.lane_id AND k.until > @now)
     ) AS due_at
+    OFFSET 0 -- or it would be worked out anew wherever it is mentioned
 ) head
 WHERE l.lane_id = ANY (@lanes)
   AND NOT l.armed

@@ -52,22 +52,25 @@ const sqlTake = `
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @claims::smallint[], @limits::int[], @priorities::int[])
         AS asked (lane_id, token, claim, n, priorities)
+), there AS MATERIALIZED (
+    SELECT j.id
+    FROM ` + jobs.Table + ` j
+    JOIN asked a ON j.id = a.token AND (a.claim = 2 OR a.claim = 1 AND j.state = 'available')
+    ORDER BY j.id -- two who claim the same jobs must not lock each other out
+    FOR UPDATE OF j
 ), claimed AS (
-    DELETE FROM ` + jobs.Table + ` j
-    USING asked a
-    WHERE j.id = a.token AND (a.claim = 2 OR a.claim = 1 AND j.state = 'available')
-    RETURNING j.id
+    DELETE FROM ` + jobs.Table + ` j USING there WHERE j.id = there.id RETURNING j.id
 )
 SELECT l.token, l.slow, l.blocked_until, l.concurrency, l.latency_ms, l.deaths, l.suspect, r.priority, r.due_at, r.id, r.key
 FROM asked a
 JOIN lanes l ON l.lane_id = a.lane_id AND l.token = a.token
 LEFT JOIN LATERAL (
     SELECT due.priority, due.due_at, due.id, due.key
-    FROM generate_series(0, a.priorities - 1) AS p (priority)
+    FROM (VALUES (0), (1), (2), (3)) AS p (priority)
     CROSS JOIN LATERAL (
         SELECT r.priority, r.due_at, r.id, r.key
         FROM lane_rows r
-        WHERE r.lane_id = a.lane_id AND r.priority = p.priority AND r.due_at <= @now AND ` + sqlFree + `
+        WHERE p.priority < a.priorities AND r.lane_id = a.lane_id AND r.priority = p.priority AND r.due_at <= @now AND ` + sqlFree + `
         ORDER BY r.due_at, r.id
         LIMIT a.n
     ) due

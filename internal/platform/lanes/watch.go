@@ -72,7 +72,7 @@ JOIN lanes l USING (lane_id)
 WHERE NOT l.armed
   AND (l.timer_at IS NULL OR l.timer_at < @now OR EXISTS (
       SELECT
-      FROM generate_series(0, 3) AS p (priority)
+      FROM (VALUES (0), (1), (2), (3)) AS p (priority)
       CROSS JOIN LATERAL (
           SELECT r.due_at FROM lane_rows r WHERE r.lane_id = l.lane_id AND r.priority = p.priority ORDER BY r.due_at LIMIT 1
       ) first
@@ -132,7 +132,7 @@ JOIN lanes l USING (lane_id)
 WHERE l.armed AND l.token IS NOT NULL AND (l.blocked_until IS NULL OR l.blocked_until < @overdue)
   AND EXISTS (
       SELECT
-      FROM generate_series(0, 3) AS p (priority)
+      FROM (VALUES (0), (1), (2), (3)) AS p (priority)
       CROSS JOIN LATERAL (
           SELECT r.due_at FROM lane_rows r WHERE r.lane_id = l.lane_id AND r.priority = p.priority ORDER BY r.due_at LIMIT 1
       ) first

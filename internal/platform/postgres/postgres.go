@@ -88,6 +88,8 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 	setDefault(connection.RuntimeParams, "lock_timeout", fmt.Sprint(lockTimeout.Milliseconds()))
 	setDefault(connection.RuntimeParams, "idle_in_transaction_session_timeout", fmt.Sprint(2*timeout.Milliseconds()))
 	setDefault(connection.RuntimeParams, "timezone", "UTC")
+	// Statements here touch few rows; compiling one takes seconds where running it takes none.
+	setDefault(connection.RuntimeParams, "jit", "off")
 	// A request that gives up cancels its statement instead of losing the connection.
 	connection.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
