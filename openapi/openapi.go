@@ -105,6 +105,22 @@ func (c *Contract) Webhook(name string) (*jsonschema.Schema, error) {
 	return c.schemas.compile(body.at("content", mediaJSON, "schema"))
 }
 
+// WebhookExample is the example of an event's body, compact. An event without one is an error.
+func (c *Contract) WebhookExample(name string) ([]byte, error) {
+	body := c.resolve(c.resolve(c.root.at("webhooks", name)).at("post", "requestBody"))
+	content := body.at("content", mediaJSON)
+	example := content.at("example")
+	for _, named := range content.at("examples").members() {
+		if !example.exists() {
+			example = c.resolve(named).at("value")
+		}
+	}
+	if !example.exists() {
+		return nil, fmt.Errorf("the event %q has no example", name)
+	}
+	return example.json()
+}
+
 // resolve follows `$ref`, which may stand for any object of the document.
 func (c *Contract) resolve(p place) place {
 	for range maxReferences {

@@ -48,7 +48,11 @@ func EnterAll() string { return "SELECT enter_all_organizations()" }
 func Tenant() []string {
 	return []string{
 		"organizations", "teams", "users", "team_members", "quota_usage",
-		"api_keys", "audit_log", "idempotency_keys", "api_log", "labels",
+		"api_keys", "audit_log", "idempotency_keys", "idempotency_leases", "api_log", "labels",
+		"customers", "accounts", "events", "webhook_subscriptions", "webhook_secrets", "webhook_deliveries",
+		"webhook_attempts", "webhook_replays", "contacts", "contact_keys", "contact_labels", "templates", "template_syncs",
+		"conversations", "conversation_labels",
+		"callbacks", "callback_items",
 	}
 }
 
@@ -64,6 +68,12 @@ func Partitioned() []postgres.Partitioned {
 	return []postgres.Partitioned{
 		{Table: "audit_log", Every: postgres.Monthly, Keep: 400 * day},
 		{Table: "idempotency_keys", Every: postgres.Daily, ByTime: true, Keep: day},
+		{Table: "idempotency_leases", Every: postgres.Daily, ByTime: true, Keep: day},
 		{Table: "api_log", Every: postgres.Daily, Keep: 30 * day},
+		{Table: "events", Every: postgres.Weekly, Keep: 30 * day},
+		{Table: "webhook_deliveries", Every: postgres.Weekly, Keep: 30 * day},
+		{Table: "webhook_attempts", Every: postgres.Weekly, Keep: 30 * day},
+		{Table: "callbacks", Every: postgres.Daily, Keep: 7 * day},
+		{Table: "callback_items", Every: postgres.Weekly, Keep: 30 * day},
 	}
 }

@@ -55,6 +55,10 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.ulid(at timestamp with time zone) RETURNS uuid
+    LANGUAGE sql PARALLEL SAFE
+    RETURN (SELECT (((lpad(to_hex((floor((EXTRACT(epoch FROM ulid.at) * (1000)::numeric)))::bigint), 12, '0'::text) || "right"(random.r, 12)) || "left"(random.r, 8)))::uuid AS uuid FROM (SELECT replace((gen_random_uuid())::text, '-'::text, ''::text) AS r) random);
+
 CREATE FUNCTION river.river_job_state_in_bitmask(bitmask bit, state river.river_job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -70,11 +74,6 @@ CREATE FUNCTION river.river_job_state_in_bitmask(bitmask bit, state river.river_
         ELSE 0
     END = 1;
 $$;
-
-CREATE TABLE directory.business_accounts (
-    business_account_id text NOT NULL,
-    org_id uuid NOT NULL
-);
 
 CREATE TABLE directory.cells (
     name text NOT NULL,
@@ -106,6 +105,14 @@ CREATE TABLE directory.org_routes (
     CONSTRAINT org_routes_state_check CHECK ((state = ANY (ARRAY['claimed'::text, 'confirmed'::text])))
 );
 
+CREATE TABLE directory.quarantine (
+    id uuid NOT NULL,
+    reason text NOT NULL,
+    phone_number_id text,
+    business_account_id text,
+    body bytea NOT NULL
+);
+
 CREATE TABLE directory.routes (
     kind text NOT NULL,
     key bytea NOT NULL,
@@ -113,8 +120,39 @@ CREATE TABLE directory.routes (
     generation bigint NOT NULL,
     state text NOT NULL,
     changed_at timestamp with time zone NOT NULL,
+    business_account_id text,
     CONSTRAINT routes_kind_check CHECK ((kind = ANY (ARRAY['api_key'::text, 'setup_token'::text, 'phone_number'::text]))),
     CONSTRAINT routes_state_check CHECK ((state = ANY (ARRAY['claimed'::text, 'confirmed'::text, 'releasing'::text, 'released'::text])))
+);
+
+CREATE TABLE public.accounts (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    team_id uuid NOT NULL,
+    customer_id uuid,
+    business_account_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number_id text COLLATE pg_catalog."C",
+    phone_number text,
+    name text,
+    status text NOT NULL,
+    status_reason text,
+    provider_status text,
+    subscribed boolean NOT NULL,
+    refusal text,
+    checked_at timestamp with time zone NOT NULL,
+    notices jsonb DEFAULT '{}'::jsonb NOT NULL,
+    quality text,
+    messaging_limit text,
+    throughput text,
+    connected_at timestamp with time zone,
+    token bytea NOT NULL,
+    generation bigint NOT NULL,
+    registering_until timestamp with time zone,
+    pin_tried_at timestamp with time zone[] DEFAULT '{}'::timestamp with time zone[] NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT accounts_status_check CHECK ((status = ANY (ARRAY['connected'::text, 'disconnected'::text, 'degraded'::text, 'onboarding'::text])))
 );
 
 CREATE TABLE public.api_keys (
@@ -156,6 +194,132 @@ CREATE TABLE public.audit_log (
 )
 PARTITION BY RANGE (id);
 
+CREATE TABLE public.callback_items (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    state text NOT NULL,
+    reason text NOT NULL,
+    field text NOT NULL,
+    phone_number_id text COLLATE pg_catalog."C",
+    generation bigint,
+    business_account_id text COLLATE pg_catalog."C",
+    body bytea NOT NULL,
+    CONSTRAINT callback_items_state_check CHECK ((state = ANY (ARRAY['unhandled'::text, 'dead'::text])))
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.callbacks (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    phone_number_id text COLLATE pg_catalog."C",
+    generation bigint,
+    business_account_id text COLLATE pg_catalog."C",
+    applied boolean DEFAULT false NOT NULL,
+    body bytea NOT NULL
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.contact_keys (
+    org_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    contact_id uuid NOT NULL,
+    since timestamp with time zone NOT NULL,
+    retired_at timestamp with time zone
+);
+
+CREATE TABLE public.contact_labels (
+    org_id uuid NOT NULL,
+    contact_id uuid NOT NULL,
+    label_id uuid NOT NULL,
+    account_id uuid NOT NULL
+);
+
+CREATE TABLE public.contacts (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    phone_number text COLLATE pg_catalog."C",
+    bsuid text,
+    parent_bsuid text,
+    username text,
+    username_key text COLLATE pg_catalog."C",
+    name text,
+    name_key text COLLATE pg_catalog."C",
+    email text,
+    email_key text COLLATE pg_catalog."C",
+    metadata json,
+    marketing text NOT NULL,
+    marketing_at timestamp with time zone,
+    marketing_source text,
+    updated_at timestamp with time zone NOT NULL,
+    departure text,
+    joined_into uuid,
+    CONSTRAINT contacts_check CHECK (((joined_into IS NOT NULL) = (COALESCE(departure, ''::text) = ANY (ARRAY['joining'::text, 'joined'::text])))),
+    CONSTRAINT contacts_departure_check CHECK ((departure = ANY (ARRAY['erasing'::text, 'joining'::text, 'joined'::text]))),
+    CONSTRAINT contacts_marketing_check CHECK ((marketing = ANY (ARRAY['opted_in'::text, 'opted_out'::text, 'unknown'::text])))
+);
+
+CREATE TABLE public.conversation_labels (
+    org_id uuid NOT NULL,
+    conversation_id uuid NOT NULL,
+    label_id uuid NOT NULL,
+    account_id uuid NOT NULL
+);
+
+CREATE TABLE public.conversations (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    contact_id uuid NOT NULL,
+    status text NOT NULL,
+    assignee_id uuid,
+    unread_count integer NOT NULL,
+    last_message_at timestamp with time zone,
+    last_inbound_at timestamp with time zone,
+    recent_at timestamp with time zone GENERATED ALWAYS AS (COALESCE(last_message_at, '-infinity'::timestamp with time zone)) STORED NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    departure text,
+    joined_into uuid,
+    CONSTRAINT conversations_check CHECK (((joined_into IS NOT NULL) = (COALESCE(departure, ''::text) = 'joined'::text))),
+    CONSTRAINT conversations_departure_check CHECK ((departure = ANY (ARRAY['erasing'::text, 'joined'::text]))),
+    CONSTRAINT conversations_status_check CHECK ((status = ANY (ARRAY['open'::text, 'resolved'::text, 'pending'::text]))),
+    CONSTRAINT conversations_unread_count_check CHECK ((unread_count >= 0))
+)
+WITH (fillfactor='80');
+
+CREATE TABLE public.customers (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    team_id uuid NOT NULL,
+    name text NOT NULL,
+    name_key text NOT NULL COLLATE pg_catalog."C",
+    email text,
+    email_key text COLLATE pg_catalog."C",
+    status text NOT NULL,
+    previous_status text,
+    metadata json,
+    archived_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT customers_check CHECK (((status = 'archived'::text) = (archived_at IS NOT NULL))),
+    CONSTRAINT customers_check1 CHECK (((status = 'archived'::text) = (previous_status IS NOT NULL))),
+    CONSTRAINT customers_previous_status_check CHECK ((previous_status = ANY (ARRAY['pending'::text, 'active'::text, 'suspended'::text]))),
+    CONSTRAINT customers_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'active'::text, 'suspended'::text, 'archived'::text])))
+);
+
+CREATE TABLE public.events (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    key text NOT NULL,
+    type text NOT NULL,
+    audience text NOT NULL,
+    phone_number_id text,
+    subject_id uuid,
+    body bytea NOT NULL,
+    CONSTRAINT events_audience_check CHECK ((audience = ANY (ARRAY['public'::text, 'internal'::text])))
+)
+PARTITION BY RANGE (id);
+
 CREATE TABLE public.goose_db_version (
     id integer NOT NULL,
     version_id bigint NOT NULL,
@@ -178,6 +342,16 @@ CREATE TABLE public.idempotency_keys (
     created_at timestamp with time zone NOT NULL,
     fingerprint bytea NOT NULL,
     answer bytea NOT NULL
+)
+PARTITION BY RANGE (created_at);
+
+CREATE TABLE public.idempotency_leases (
+    org_id uuid NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone NOT NULL,
+    fingerprint bytea NOT NULL,
+    holder uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL
 )
 PARTITION BY RANGE (created_at);
 
@@ -285,6 +459,36 @@ CREATE TABLE public.teams (
     name text NOT NULL
 );
 
+CREATE TABLE public.template_syncs (
+    org_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    synced_at timestamp with time zone
+);
+
+CREATE TABLE public.templates (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    provider_template_id text COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    language text NOT NULL COLLATE pg_catalog."C",
+    status text NOT NULL,
+    provider_status text,
+    category text,
+    parameter_format text,
+    content text NOT NULL,
+    variables text[] NOT NULL,
+    components json NOT NULL,
+    rejection_reason text,
+    quality text,
+    digest bytea NOT NULL,
+    said jsonb DEFAULT '{}'::jsonb NOT NULL,
+    heard_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT templates_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text])))
+);
+
 CREATE TABLE public.users (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -292,6 +496,79 @@ CREATE TABLE public.users (
     email text,
     email_key text COLLATE pg_catalog."C"
 );
+
+CREATE TABLE public.webhook_attempts (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    attempt smallint NOT NULL,
+    response_status smallint,
+    response_body_snippet text,
+    duration_ms integer NOT NULL,
+    error_code text
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.webhook_deliveries (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    subscription_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    event_key text NOT NULL COLLATE pg_catalog."C",
+    event_type text NOT NULL,
+    subject_id uuid,
+    status text NOT NULL,
+    troubled boolean DEFAULT false NOT NULL,
+    attempt_count smallint DEFAULT 0 NOT NULL,
+    last_attempt_at timestamp with time zone,
+    next_attempt_at timestamp with time zone,
+    response_status smallint,
+    response_body_snippet text,
+    duration_ms integer,
+    error_code text,
+    replayed_from uuid,
+    CONSTRAINT webhook_deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'succeeded'::text, 'failed'::text, 'dead'::text])))
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.webhook_replays (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    subscription_id uuid,
+    event_type text,
+    next_id uuid NOT NULL,
+    until_id uuid NOT NULL
+);
+
+CREATE TABLE public.webhook_secrets (
+    org_id uuid NOT NULL,
+    subscription_id uuid NOT NULL,
+    id uuid NOT NULL,
+    sealed bytea NOT NULL,
+    expires_at timestamp with time zone
+);
+
+CREATE TABLE public.webhook_subscriptions (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    url text NOT NULL,
+    description text,
+    events text[] NOT NULL,
+    phone_number_ids text[],
+    status text NOT NULL,
+    disabled_reason text,
+    backlog_from uuid NOT NULL,
+    version integer NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    failing_since timestamp with time zone,
+    breaker_step smallint DEFAULT 0 NOT NULL,
+    breaker_until timestamp with time zone,
+    warned smallint DEFAULT 0 NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT webhook_subscriptions_check CHECK (((status = 'disabled'::text) = (disabled_reason IS NOT NULL))),
+    CONSTRAINT webhook_subscriptions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'paused'::text, 'disabled'::text])))
+)
+WITH (fillfactor='50');
 
 CREATE TABLE river.river_job (
     id bigint NOT NULL,
@@ -375,9 +652,6 @@ ALTER TABLE ONLY river.river_job ALTER COLUMN id SET DEFAULT nextval('river.rive
 
 ALTER TABLE ONLY river.river_notification ALTER COLUMN id SET DEFAULT nextval('river.river_notification_id_seq'::regclass);
 
-ALTER TABLE ONLY directory.business_accounts
-    ADD CONSTRAINT business_accounts_pkey PRIMARY KEY (business_account_id, org_id);
-
 ALTER TABLE ONLY directory.cells
     ADD CONSTRAINT cells_pkey PRIMARY KEY (name);
 
@@ -387,8 +661,14 @@ ALTER TABLE ONLY directory.goose_db_version
 ALTER TABLE ONLY directory.org_routes
     ADD CONSTRAINT org_routes_pkey PRIMARY KEY (org_id);
 
+ALTER TABLE ONLY directory.quarantine
+    ADD CONSTRAINT quarantine_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY directory.routes
     ADD CONSTRAINT routes_pkey PRIMARY KEY (kind, key);
+
+ALTER TABLE ONLY public.accounts
+    ADD CONSTRAINT accounts_pkey PRIMARY KEY (org_id, id);
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_hash_unique UNIQUE (org_id, hash);
@@ -402,11 +682,44 @@ ALTER TABLE ONLY public.api_log
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.callback_items
+    ADD CONSTRAINT callback_items_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.callbacks
+    ADD CONSTRAINT callbacks_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.contact_keys
+    ADD CONSTRAINT contact_keys_pkey PRIMARY KEY (org_id, account_id, key);
+
+ALTER TABLE ONLY public.contact_labels
+    ADD CONSTRAINT contact_labels_pkey PRIMARY KEY (org_id, contact_id, label_id);
+
+ALTER TABLE ONLY public.contacts
+    ADD CONSTRAINT contacts_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.conversation_labels
+    ADD CONSTRAINT conversation_labels_pkey PRIMARY KEY (org_id, conversation_id, label_id);
+
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_contact_unique UNIQUE (org_id, contact_id);
+
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.customers
+    ADD CONSTRAINT customers_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.goose_db_version
     ADD CONSTRAINT goose_db_version_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (org_id, key, created_at);
+
+ALTER TABLE ONLY public.idempotency_leases
+    ADD CONSTRAINT idempotency_leases_pkey PRIMARY KEY (org_id, key, created_at);
 
 ALTER TABLE ONLY public.labels
     ADD CONSTRAINT labels_name_unique UNIQUE (org_id, team_id, name_key);
@@ -441,11 +754,35 @@ ALTER TABLE ONLY public.team_members
 ALTER TABLE ONLY public.teams
     ADD CONSTRAINT teams_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.template_syncs
+    ADD CONSTRAINT template_syncs_pkey PRIMARY KEY (org_id, account_id);
+
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_org_id_account_id_name_language_key UNIQUE (org_id, account_id, name, language);
+
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_email_unique UNIQUE (org_id, email_key);
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.webhook_attempts
+    ADD CONSTRAINT webhook_attempts_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.webhook_deliveries
+    ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.webhook_replays
+    ADD CONSTRAINT webhook_replays_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_pkey PRIMARY KEY (org_id, subscription_id, id);
+
+ALTER TABLE ONLY public.webhook_subscriptions
+    ADD CONSTRAINT webhook_subscriptions_pkey PRIMARY KEY (org_id, id);
 
 ALTER TABLE ONLY river.river_job
     ADD CONSTRAINT river_job_pkey PRIMARY KEY (id);
@@ -466,9 +803,73 @@ CREATE INDEX org_routes_cell ON directory.org_routes USING btree (cell);
 
 CREATE INDEX org_routes_unsettled ON directory.org_routes USING btree (changed_at) WHERE (state = 'claimed'::text);
 
+CREATE INDEX routes_business_account ON directory.routes USING btree (business_account_id) WHERE (business_account_id IS NOT NULL);
+
 CREATE INDEX routes_unsettled ON directory.routes USING btree (changed_at) WHERE (state = ANY (ARRAY['claimed'::text, 'releasing'::text]));
 
+CREATE INDEX accounts_business_account ON public.accounts USING btree (org_id, business_account_id) WHERE (deleted_at IS NULL);
+
+CREATE INDEX accounts_customer ON public.accounts USING btree (org_id, customer_id, id) WHERE (deleted_at IS NULL);
+
+CREATE INDEX accounts_due ON public.accounts USING btree (due_at);
+
+CREATE UNIQUE INDEX accounts_number ON public.accounts USING btree (org_id, phone_number_id) WHERE (deleted_at IS NULL);
+
+CREATE INDEX contact_keys_contact ON public.contact_keys USING btree (org_id, contact_id);
+
+CREATE INDEX contact_labels_label ON public.contact_labels USING btree (org_id, label_id, account_id, contact_id);
+
+CREATE INDEX contacts_departing ON public.contacts USING btree (org_id, id) WHERE (departure = ANY (ARRAY['erasing'::text, 'joining'::text]));
+
+CREATE INDEX contacts_email ON public.contacts USING btree (org_id, account_id, email_key, id) WHERE ((departure IS NULL) AND (email_key IS NOT NULL));
+
+CREATE INDEX contacts_joined ON public.contacts USING btree (org_id, joined_into) WHERE (joined_into IS NOT NULL);
+
+CREATE INDEX contacts_name ON public.contacts USING btree (org_id, account_id, name_key, id) WHERE ((departure IS NULL) AND (name_key IS NOT NULL));
+
+CREATE INDEX contacts_newest ON public.contacts USING btree (org_id, account_id, id) WHERE ((departure IS NULL) AND (id IS NOT NULL));
+
+CREATE INDEX contacts_number ON public.contacts USING btree (org_id, account_id, phone_number, id) WHERE ((departure IS NULL) AND (phone_number IS NOT NULL));
+
+CREATE INDEX contacts_updated ON public.contacts USING btree (org_id, account_id, updated_at, id) WHERE ((departure IS NULL) AND (updated_at IS NOT NULL));
+
+CREATE INDEX contacts_username ON public.contacts USING btree (org_id, account_id, username_key, id) WHERE ((departure IS NULL) AND (username_key IS NOT NULL));
+
+CREATE INDEX conversation_labels_label ON public.conversation_labels USING btree (org_id, label_id, account_id, conversation_id);
+
+CREATE INDEX conversations_assignee ON public.conversations USING btree (org_id, account_id, assignee_id, recent_at DESC, id DESC) WHERE ((departure IS NULL) AND (assignee_id IS NOT NULL));
+
+CREATE INDEX conversations_joined ON public.conversations USING btree (org_id, joined_into) WHERE (joined_into IS NOT NULL);
+
+CREATE INDEX conversations_recent ON public.conversations USING btree (org_id, account_id, recent_at DESC, id DESC) WHERE ((departure IS NULL) AND (recent_at IS NOT NULL));
+
+CREATE INDEX conversations_status ON public.conversations USING btree (org_id, account_id, status, recent_at DESC, id DESC) WHERE ((departure IS NULL) AND (status IS NOT NULL));
+
+CREATE INDEX conversations_unread ON public.conversations USING btree (org_id, account_id, recent_at DESC, id DESC) WHERE ((departure IS NULL) AND (unread_count > 0));
+
+CREATE INDEX conversations_updated ON public.conversations USING btree (org_id, account_id, updated_at DESC, id DESC) WHERE ((departure IS NULL) AND (updated_at IS NOT NULL));
+
+CREATE INDEX customers_email ON public.customers USING btree (org_id, email_key, id);
+
+CREATE INDEX customers_name ON public.customers USING btree (org_id, name_key, id);
+
 CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
+
+CREATE INDEX template_syncs_due ON public.template_syncs USING btree (due_at);
+
+CREATE INDEX templates_newest ON public.templates USING btree (org_id, account_id, id);
+
+CREATE INDEX templates_provider ON public.templates USING btree (org_id, provider_template_id);
+
+CREATE INDEX templates_status ON public.templates USING btree (org_id, account_id, status, id);
+
+CREATE INDEX webhook_attempts_delivery ON ONLY public.webhook_attempts USING btree (org_id, delivery_id, attempt);
+
+CREATE INDEX webhook_deliveries_event ON ONLY public.webhook_deliveries USING btree (org_id, event_key, id);
+
+CREATE INDEX webhook_deliveries_subscription ON ONLY public.webhook_deliveries USING btree (org_id, subscription_id, id);
+
+CREATE INDEX webhook_deliveries_troubled ON ONLY public.webhook_deliveries USING btree (org_id, id) WHERE troubled;
 
 CREATE INDEX river_job_kind ON river.river_job USING btree (kind);
 
@@ -487,8 +888,50 @@ CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log
 ALTER TABLE ONLY directory.org_routes
     ADD CONSTRAINT org_routes_cell_fkey FOREIGN KEY (cell) REFERENCES directory.cells(name);
 
+ALTER TABLE ONLY public.accounts
+    ADD CONSTRAINT accounts_org_id_customer_id_fkey FOREIGN KEY (org_id, customer_id) REFERENCES public.customers(org_id, id);
+
+ALTER TABLE ONLY public.accounts
+    ADD CONSTRAINT accounts_org_id_team_id_fkey FOREIGN KEY (org_id, team_id) REFERENCES public.teams(org_id, id);
+
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
+
+ALTER TABLE ONLY public.contact_keys
+    ADD CONSTRAINT contact_keys_org_id_contact_id_fkey FOREIGN KEY (org_id, contact_id) REFERENCES public.contacts(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_labels
+    ADD CONSTRAINT contact_labels_org_id_contact_id_fkey FOREIGN KEY (org_id, contact_id) REFERENCES public.contacts(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contact_labels
+    ADD CONSTRAINT contact_labels_org_id_label_id_fkey FOREIGN KEY (org_id, label_id) REFERENCES public.labels(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.contacts
+    ADD CONSTRAINT contacts_org_id_account_id_fkey FOREIGN KEY (org_id, account_id) REFERENCES public.accounts(org_id, id);
+
+ALTER TABLE ONLY public.contacts
+    ADD CONSTRAINT contacts_org_id_joined_into_fkey FOREIGN KEY (org_id, joined_into) REFERENCES public.contacts(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.conversation_labels
+    ADD CONSTRAINT conversation_labels_org_id_conversation_id_fkey FOREIGN KEY (org_id, conversation_id) REFERENCES public.conversations(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.conversation_labels
+    ADD CONSTRAINT conversation_labels_org_id_label_id_fkey FOREIGN KEY (org_id, label_id) REFERENCES public.labels(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_org_id_account_id_fkey FOREIGN KEY (org_id, account_id) REFERENCES public.accounts(org_id, id);
+
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_org_id_assignee_id_fkey FOREIGN KEY (org_id, assignee_id) REFERENCES public.users(org_id, id);
+
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_org_id_contact_id_fkey FOREIGN KEY (org_id, contact_id) REFERENCES public.contacts(org_id, id);
+
+ALTER TABLE ONLY public.conversations
+    ADD CONSTRAINT conversations_org_id_joined_into_fkey FOREIGN KEY (org_id, joined_into) REFERENCES public.conversations(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.customers
+    ADD CONSTRAINT customers_org_id_team_id_fkey FOREIGN KEY (org_id, team_id) REFERENCES public.teams(org_id, id);
 
 ALTER TABLE ONLY public.labels
     ADD CONSTRAINT labels_org_id_team_id_fkey FOREIGN KEY (org_id, team_id) REFERENCES public.teams(org_id, id);
@@ -508,5 +951,20 @@ ALTER TABLE ONLY public.team_members
 ALTER TABLE ONLY public.teams
     ADD CONSTRAINT teams_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
 
+ALTER TABLE ONLY public.template_syncs
+    ADD CONSTRAINT template_syncs_org_id_account_id_fkey FOREIGN KEY (org_id, account_id) REFERENCES public.accounts(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_org_id_account_id_fkey FOREIGN KEY (org_id, account_id) REFERENCES public.accounts(org_id, id);
+
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
+
+ALTER TABLE ONLY public.webhook_replays
+    ADD CONSTRAINT webhook_replays_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
+
+ALTER TABLE ONLY public.webhook_secrets
+    ADD CONSTRAINT webhook_secrets_org_id_subscription_id_fkey FOREIGN KEY (org_id, subscription_id) REFERENCES public.webhook_subscriptions(org_id, id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.webhook_subscriptions
+    ADD CONSTRAINT webhook_subscriptions_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);

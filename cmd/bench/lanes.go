@@ -59,7 +59,7 @@ func benchLanes(ctx context.Context, args []string) (any, error) {
 	flags, given := flag.NewFlagSet("lanes", flag.ContinueOnError), lanesOptions{}
 	only := flags.String("only", "", "measure only these parts, separated by commas")
 	flags.DurationVar(&given.span, "span", usualSpan, "scales how long everything runs; the figures are meant for 3s and more")
-	flags.StringVar(&given.server, "postgres", "postgres://127.0.0.1:5432/postgres", "a server on which scratch databases may be made")
+	flags.StringVar(&given.server, "postgres", localServer, "a server on which scratch databases may be made")
 	flags.StringVar(&given.profile, "profile", "", "write a CPU profile to this file; ours is what is labelled side:ours")
 	flags.StringVar(&given.worker, "worker", "", "for the benchmark itself: be the other process, on this database")
 	if err := flags.Parse(args); err != nil {

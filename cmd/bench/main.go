@@ -11,13 +11,19 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"slices"
+
+	"github.com/parley-chat/parley/internal/app"
 )
+
+// localServer is reached without TLS, which would be measured too.
+const localServer = "postgres://127.0.0.1:5432/postgres?sslmode=disable"
 
 type benchmark func(ctx context.Context, args []string) (any, error)
 
 func main() { os.Exit(exitCode()) }
 
 func exitCode() int {
+	app.CollectLess()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
@@ -28,9 +34,9 @@ func exitCode() int {
 }
 
 func run(ctx context.Context, args []string) error {
-	benchmarks := map[string]benchmark{"pipeline": pipeline, "lanes": benchLanes}
+	benchmarks := map[string]benchmark{"pipeline": pipeline, "lanes": benchLanes, "deliver": deliver, "callbacks": benchCallbacks}
 	if len(args) == 0 || benchmarks[args[0]] == nil {
-		return fmt.Errorf("usage: bench NAME, where NAME is pipeline or lanes")
+		return fmt.Errorf("usage: bench NAME, where NAME is pipeline, lanes, deliver or callbacks")
 	}
 	result, err := benchmarks[args[0]](ctx, args[1:])
 	if err != nil {

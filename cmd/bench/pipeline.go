@@ -32,7 +32,7 @@ var errCells = errors.New("--cells: only 2 are compared with one")
 func pipeline(ctx context.Context, args []string) (any, error) {
 	flags, given := flag.NewFlagSet("pipeline", flag.ContinueOnError), options{}
 	flags.DurationVar(&given.span, "span", 3*time.Second, "how long each side runs in each round")
-	flags.StringVar(&given.server, "postgres", "postgres://127.0.0.1:5432/postgres", "a server on which scratch databases may be made")
+	flags.StringVar(&given.server, "postgres", localServer, "a server on which scratch databases may be made")
 	flags.StringVar(&given.redis, "redis", "redis://127.0.0.1:6379", "for the token buckets; empty keeps them in the process")
 	flags.IntVar(&given.cells, "cells", 1, "2 compares a process with two cells to one with one")
 	flags.StringVar(&given.profile, "profile", "", "write a CPU profile of the whole run to this file")

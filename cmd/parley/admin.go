@@ -22,24 +22,29 @@ type admin struct {
 	*program
 
 	asJSON bool
+	// seals is set by the few commands that need the master key.
+	seals bool
 }
 
 func (p *program) adminCommand() *cobra.Command {
 	a := &admin{program: p}
-	root := group("admin", "Administer organizations, teams, users and keys",
-		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.auditCommand(), a.logsCommand(), a.jobsCommand())
+	root := group("admin", "Administer organizations, teams, users, keys, customers and numbers",
+		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.customerCommand(), a.accountCommand(),
+		a.auditCommand(), a.logsCommand(), a.callbacksCommand(), a.jobsCommand())
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print JSON for scripts")
 	return root
 }
 
-// openCells opens every cell for one command. No command needs what is sealed, so none
-// needs the master key.
-func (p *program) openCells(ctx context.Context) (*app.Cells, error) {
+// openCells opens every cell for one command. Hardly any command needs what is sealed, so
+// the others need no master key.
+func (p *program) openCells(ctx context.Context, seals bool) (*app.Cells, error) {
 	config, logger, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	config.MasterKey = nil
+	if !seals {
+		config.MasterKey = nil
+	}
 	return app.OpenCells(ctx, config, app.CellsConfig{All: true, Conns: 2, Logger: logger})
 }
 
@@ -47,7 +52,7 @@ func (p *program) openCells(ctx context.Context) (*app.Cells, error) {
 // the given columns, or as JSON.
 func (a *admin) act(do func(ctx context.Context, cells *app.Cells) (printed, error)) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, _ []string) error {
-		cells, err := a.openCells(command.Context())
+		cells, err := a.openCells(command.Context(), a.seals)
 		if err != nil {
 			return err
 		}

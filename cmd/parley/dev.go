@@ -9,6 +9,7 @@ import (
 
 	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-chat/parley/internal/app"
 	"github.com/parley-chat/parley/internal/domain/apikeys"
@@ -26,27 +27,34 @@ type demo struct {
 	OrganizationID string `json:"organization_id"`
 	TeamID         string `json:"team_id"`
 	UserID         string `json:"user_id"`
+	PhoneNumberID  string `json:"phone_number_id,omitempty"`
+	SimulatorURL   string `json:"simulator_url"`
 	PublicURL      string `json:"public_url"`
 }
 
 func (p *program) devCommand() *cobra.Command {
-	var address string
+	var address, simulated string
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Everything in one process, with a demo organization, for development",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return p.dev(command.Context(), address, asJSON)
+			return p.dev(command.Context(), address, simulated, asJSON)
 		},
 	}
 	command.Flags().StringVar(&address, "addr", "127.0.0.1:8080", "where the API listens")
+	command.Flags().StringVar(&simulated, "simulator-addr", "", "where the simulator listens (default: port 8090, or any when that is taken)")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object when ready")
 	return command
 }
 
-func (p *program) dev(ctx context.Context, address string, asJSON bool) error {
+func (p *program) dev(ctx context.Context, address, simulated string, asJSON bool) error {
 	if err := p.devSettings(address); err != nil {
+		return err
+	}
+	network, err := p.devNetwork(ctx, address, simulated)
+	if err != nil {
 		return err
 	}
 	config, logger, err := p.config()
@@ -65,17 +73,27 @@ func (p *program) dev(ctx context.Context, address string, asJSON bool) error {
 	if err := process.Cells().Migrate(ctx, func(string, int) {}); err != nil {
 		return err
 	}
-	ready, err := makeDemo(ctx, process.Cells())
-	if err != nil {
-		return err
-	}
-	return process.Run(ctx, app.Roles{Serve: true, Work: true, Ready: func(listening string) {
-		ready.PublicURL = "http://" + listening
-		ready.BaseURL = ready.PublicURL + "/v1"
-		if err := p.welcome(ready, asJSON); err != nil {
-			logger.ErrorContext(ctx, "dev.welcome", "error", err)
+	network.build(logger)
+	group, ctx := errgroup.WithContext(ctx)
+	outliving, stop := context.WithCancel(context.WithoutCancel(ctx)) // what is being sent still gets its answer
+	group.Go(func() error { return network.run(outliving) })
+	group.Go(func() error {
+		defer stop()
+		ready, err := makeDemo(ctx, process.Cells(), network)
+		if err != nil {
+			return err
 		}
-	}})
+		ready.SimulatorURL = network.url
+		return process.Run(ctx, app.Roles{Serve: true, Work: true, Ready: func(listening string) {
+			ready.PublicURL = "http://" + listening
+			ready.BaseURL = ready.PublicURL + "/v1"
+			network.callTo(ready.PublicURL + callbackPath)
+			if err := p.welcome(ready, asJSON); err != nil {
+				logger.ErrorContext(ctx, "dev.welcome", "error", err)
+			}
+		}})
+	})
+	return group.Wait()
 }
 
 // devSettings fills in what a developer's machine needs: .env first, then defaults.
@@ -100,7 +118,7 @@ func (p *program) devSettings(address string) error {
 }
 
 // makeDemo finds the demo organization or makes it, and mints a new key.
-func makeDemo(ctx context.Context, cells *app.Cells) (demo, error) {
+func makeDemo(ctx context.Context, cells *app.Cells, network *devNetwork) (demo, error) {
 	cell, org, team, err := demoOrganization(ctx, cells)
 	if err != nil {
 		return demo{}, err
@@ -116,8 +134,14 @@ func makeDemo(ctx context.Context, cells *app.Cells) (demo, error) {
 		}
 		users = append(users, user)
 	}
+	number, err := network.connect(ctx, cell, org, team)
+	if err != nil {
+		return demo{}, err
+	}
 	_, key, err := cell.Keys.Issue(ctx, org, audit.Operator(), apikeys.Draft{Name: "parley dev"})
-	return demo{APIKey: key, OrganizationID: org.String(), TeamID: team.String(), UserID: users[0].ID.String()}, err
+	return demo{
+		APIKey: key, OrganizationID: org.String(), TeamID: team.String(), UserID: users[0].ID.String(), PhoneNumberID: number,
+	}, err
 }
 
 func demoOrganization(ctx context.Context, cells *app.Cells) (home *app.Cell, org orgs.ID, team orgs.TeamID, err error) {
@@ -161,7 +185,7 @@ Create a label:
 
   curl "$PARLEY_URL/labels" -H "Authorization: Bearer $PARLEY_KEY" -H "Content-Type: application/json" -d '{"name":"VIP","color":"violet"}'
 
-Stop with Ctrl-C.
-`, ready.BaseURL, ready.APIKey)
+%sStop with Ctrl-C.
+`, ready.BaseURL, ready.APIKey, phoneHint(ready.SimulatorURL))
 	return err
 }

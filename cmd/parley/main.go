@@ -20,6 +20,7 @@ import (
 func main() { os.Exit(exitCode()) }
 
 func exitCode() int {
+	app.CollectLess()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
@@ -52,7 +53,8 @@ func run(ctx context.Context, args, environment []string, stdout, stderr io.Writ
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(p.serveCommand(), p.workCommand(), p.migrateCommand(), p.devCommand(), p.adminCommand(), p.doctorCommand())
+	root.AddCommand(p.serveCommand(), p.workCommand(), p.migrateCommand(), p.devCommand(), p.adminCommand(),
+		p.webhooksCommand(), p.simulatorCommand(), p.doctorCommand())
 	return root.ExecuteContext(ctx)
 }
 

@@ -51,7 +51,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		Short: "Bring the directory and every cell to the current schema; safe to run twice and while the old version serves",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			cells, err := p.openCells(command.Context())
+			cells, err := p.openCells(command.Context(), false)
 			if err != nil {
 				return err
 			}

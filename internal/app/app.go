@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/edge/api"
+	"github.com/parley-chat/parley/internal/edge/callbacks"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
@@ -32,6 +33,7 @@ type App struct {
 	redis    redis.UniversalClient
 	limiter  *ratelimit.Limiter
 	api      http.Handler
+	ingress  *callbacks.Ingress
 	draining atomic.Bool
 
 	stopTracing func(context.Context) error
@@ -97,6 +99,8 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, Version: Version,
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
 	})
+	a.ingress = a.cells.Ingress(logger)
+	a.metrics.Registerer().MustRegister(a.ingress)
 	return a, err
 }
 
@@ -104,7 +108,15 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 func (a *App) Cells() *Cells { return a.cells }
 
 // Handler is the public surface.
-func (a *App) Handler() http.Handler { return a.api }
+func (a *App) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == callbacks.Path {
+			a.ingress.ServeHTTP(w, r)
+			return
+		}
+		a.api.ServeHTTP(w, r)
+	})
+}
 
 // Close lets go of every connection.
 func (a *App) Close() {

@@ -14,7 +14,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/safehttp"
 	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/provider"
 	"github.com/parley-chat/parley/schema"
 )
 
@@ -41,6 +43,8 @@ type CellConfig struct {
 	Conns     int32
 	Directory *directory.Directory
 	Ring      *sealed.Keyring
+	Posts     *safehttp.Client
+	Provider  provider.Port
 	Logger    *slog.Logger
 	Tracers   []pgx.QueryTracer
 }
@@ -77,7 +81,8 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	}
 	c := &Cell{url: config.URL, clock: clock.NewSynced(), house: house, labour: labour}
 	c.Cell, err = cell.New(cell.Deps{
-		Name: config.Name, DB: db, LogDB: house, Clock: c.clock, Directory: config.Directory, Ring: config.Ring, Logger: config.Logger,
+		Name: config.Name, DB: db, LogDB: house, WorkDB: labour, Clock: c.clock, Directory: config.Directory,
+		Ring: config.Ring, Posts: config.Posts, Provider: config.Provider, Logger: config.Logger,
 	})
 	return c, err
 }

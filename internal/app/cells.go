@@ -13,11 +13,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/edge/callbacks"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider/cloud"
 	"github.com/parley-chat/parley/schema"
 )
 
@@ -64,6 +67,8 @@ func (c Config) checkCells() error {
 // Cells are the open cells of a process and the directory that they share.
 type Cells struct {
 	Directory *directory.Directory
+	// Provider is the messaging network, for all cells and for its callbacks.
+	Provider *cloud.Client
 
 	all         map[string]*Cell
 	directoryDB *postgres.DB
@@ -88,7 +93,14 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	if err != nil && len(config.MasterKey) > 0 {
 		return nil, err
 	}
+	posts, err := config.posts()
+	if err != nil {
+		return nil, err
+	}
 	c := &Cells{all: map[string]*Cell{}, clock: clock.NewSynced(), url: config.DirectoryURL.Reveal()}
+	if c.Provider, err = config.provider(c.clock); err != nil {
+		return nil, err
+	}
 	c.directoryDB, err = postgres.Open(ctx, postgres.Config{
 		URL: c.url, Name: "parley directory", MaxConns: directoryConns, Tracers: options.Tracers,
 	})
@@ -103,7 +115,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
 			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
-			Ring: ring, Logger: options.Logger, Tracers: options.Tracers,
+			Ring: ring, Posts: posts, Provider: c.Provider, Logger: options.Logger, Tracers: options.Tracers,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", name, err)
@@ -112,12 +124,22 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	return c, nil
 }
 
+// Ingress takes the provider's callbacks for these cells.
+func (c *Cells) Ingress(logger *slog.Logger) *callbacks.Ingress {
+	served := map[string]*cell.Cell{}
+	for name, open := range c.all {
+		served[name] = open.Cell
+	}
+	return callbacks.New(callbacks.Deps{Cells: served, Directory: c.Directory, Provider: c.Provider, Logger: logger})
+}
+
 // Close lets go of every connection.
 func (c *Cells) Close() {
 	for _, cell := range c.all {
 		cell.Close()
 	}
 	c.directoryDB.Close()
+	c.Provider.Close()
 }
 
 // Count is how many cells are open.
@@ -206,6 +228,9 @@ func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 		settled, err := c.Settle(ctx)
 		if err != nil {
 			logger.ErrorContext(ctx, "directory.unsettled", "error", err)
+		}
+		if err := c.Directory.ExpireQuarantine(ctx); err != nil {
+			logger.ErrorContext(ctx, "quarantine.not_expired", "error", err)
 		}
 		if settled > 0 {
 			logger.InfoContext(ctx, "directory.settled", "routes", settled)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/parley-chat/parley/internal/platform/safehttp"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
@@ -31,6 +32,14 @@ type Config struct {
 	RedisURL       telemetry.Secret   `env:"REDIS_URL"`
 	PublicURL      string             `env:"PUBLIC_URL"`
 	MasterKey      []telemetry.Secret `env:"MASTER_KEY"`
+	WebhookNets    []netip.Prefix     `env:"WEBHOOK_ALLOW_NETWORKS"`
+	WebhookCAFile  string             `env:"WEBHOOK_CA_FILE"`
+	ProviderURL    string             `env:"PROVIDER_BASE_URL"`
+	ProviderAPI    string             `env:"PROVIDER_VERSION"`
+	ProviderAppID  string             `env:"PROVIDER_APP_ID"`
+	ProviderSecret []telemetry.Secret `env:"PROVIDER_APP_SECRET"`
+	ProviderVerify telemetry.Secret   `env:"PROVIDER_VERIFY_TOKEN"`
+	ProviderSignup string             `env:"PROVIDER_SIGNUP_CONFIG_ID"`
 	LogLevel       string             `env:"LOG_LEVEL"        envDefault:"info"`
 	LogFormat      string             `env:"LOG_FORMAT"       envDefault:"json"`
 
@@ -106,10 +115,29 @@ func (c Config) Check() error {
 		c.checkRedisURL(),
 		checkURL("PUBLIC_URL", c.PublicURL, "https", "http"),
 		c.checkMasterKey(),
+		c.checkWebhooks(),
+		c.checkProvider(),
 		checkOneOf("LOG_LEVEL", c.LogLevel, "debug", "info", "warn", "error"),
 		checkOneOf("LOG_FORMAT", c.LogFormat, "json", "text"),
 		c.checkConns(),
 	)
+}
+
+// posts is the one client for what tenants name. A developer's endpoints are on his own
+// machine, and speak plain http.
+func (c Config) posts() (*safehttp.Client, error) {
+	networks := c.WebhookNets
+	if c.Dev {
+		networks = append(slices.Clone(networks), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+	}
+	return safehttp.New(safehttp.Config{AllowNetworks: networks, AllowHTTP: c.Dev, CAFile: c.WebhookCAFile})
+}
+
+func (c Config) checkWebhooks() error {
+	if _, err := c.posts(); err != nil {
+		return fmt.Errorf("%sWEBHOOK_CA_FILE or WEBHOOK_ALLOW_NETWORKS: %w", Prefix, err)
+	}
+	return nil
 }
 
 func (c Config) checkDatabaseURL() error {

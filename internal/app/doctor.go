@@ -39,7 +39,8 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		findings = append(findings, doctorCell(ctx, name, databases[name])...)
 	}
-	return append(findings, doctorRedis(ctx, config))
+	findings = append(findings, doctorRedis(ctx, config), doctorProvider(ctx, config))
+	return append(findings, doctorNumbers(ctx, config)...)
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

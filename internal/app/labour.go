@@ -33,6 +33,7 @@ func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
 	set := jobs.NewSet()
 	engine := lanes.NewEngine(c.Lanes, c.labour)
 	engine.Handle(set)
+	c.Handle(set)
 	runner, err := jobs.NewRunner(c.labour, c.clock, logger, set)
 	if err != nil {
 		logger.ErrorContext(ctx, "jobs.not_started", "cell", c.Name, "error", err)
@@ -42,6 +43,7 @@ func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
 	c.engine.Store(engine)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { engine.Run(ctx) })
+	tasks.Go(func() { c.keepLooking(ctx, logger) })
 	tasks.Go(func() { every(ctx, standingEvery, func() { c.takeStock(ctx, logger) }) })
 	if err := runner.Run(ctx); err != nil {
 		logger.ErrorContext(ctx, "jobs.not_stopped", "cell", c.Name, "error", err)

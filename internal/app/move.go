@@ -146,7 +146,7 @@ func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
 		if err != nil {
 			return 0, err
 		}
-		return opened, c.Lanes.RebuildTx(ctx, tx)
+		return opened, c.RestoreTx(ctx, tx)
 	})
 	return err
 }

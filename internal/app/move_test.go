@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +20,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
@@ -46,7 +46,7 @@ func (h *house) start(t *testing.T) {
 		"PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": "8",
 	})
 	config.Dev = true
-	process, err := app.New(t.Context(), config, slog.New(slog.DiscardHandler), app.Options{Tracers: []pgx.QueryTracer{pgtest.Tenancy(t)}})
+	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: []pgx.QueryTracer{pgtest.Tenancy(t)}})
 	require.NoError(t, err)
 	t.Cleanup(process.Close)
 	h.cells = process.Cells()

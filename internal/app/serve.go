@@ -84,7 +84,7 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 		if roles.Ready != nil {
 			roles.Ready(public.Addr().String())
 		}
-		return a.answer(a.lameDuck(ctx), public, a.api)
+		return a.answer(a.lameDuck(ctx), public, a.Handler())
 	})
 	err = group.Wait()
 	a.logger.InfoContext(context.WithoutCancel(ctx), "process.stopped")

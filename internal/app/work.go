@@ -67,6 +67,22 @@ func (c *Cells) keepHouse(ctx context.Context, cell *Cell, logger *slog.Logger) 
 	})
 }
 
+const (
+	lookEvery   = 20 * time.Second
+	lookTimeout = 15 * time.Second
+)
+
+// keepLooking begins what is due by the clock, until ctx ends.
+func (c *Cell) keepLooking(ctx context.Context, logger *slog.Logger) {
+	every(ctx, lookEvery, func() {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		if _, err := c.LookAfter(ctx); err != nil && ctx.Err() == nil {
+			logger.ErrorContext(ctx, "accounts.not_looked_after", "cell", c.Name, "error", err)
+		}
+	})
+}
+
 // every runs work now and then at each interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, work func()) {
 	ticker := time.NewTicker(interval)

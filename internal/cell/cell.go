@@ -4,14 +4,23 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
+	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/apilogs"
 	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/callbacks"
+	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/domain/conversations"
+	"github.com/parley-chat/parley/internal/domain/customers"
+	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/domain/templates"
+	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
@@ -19,7 +28,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/safehttp"
 	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/provider"
 )
 
 // Cell is the services of one database.
@@ -32,12 +43,20 @@ type Cell struct {
 	Jobs  *jobs.Queue
 	Lanes *lanes.Lanes
 
-	Audit       *audit.Log
-	Orgs        *orgs.Service
-	Keys        *apikeys.Service
-	Logs        *apilogs.Log
-	Labels      *labels.Service
-	Idempotency *idempotency.Store
+	Audit         *audit.Log
+	Orgs          *orgs.Service
+	Keys          *apikeys.Service
+	Logs          *apilogs.Log
+	Labels        *labels.Service
+	Events        *events.Log
+	Customers     *customers.Service
+	Accounts      *accounts.Service
+	Templates     *templates.Service
+	Contacts      *contacts.Service
+	Conversations *conversations.Service
+	Webhooks      *webhooks.Service
+	Callbacks     *callbacks.Service
+	Idempotency   *idempotency.Store
 }
 
 // Deps is what a cell stands on.
@@ -46,12 +65,18 @@ type Deps struct {
 	DB   *postgres.DB
 	// LogDB takes the API log, so that a busy pool does not lose it; nil takes DB.
 	LogDB *postgres.DB
-	Clock clock.Clock
+	// WorkDB is the pool of background work; nil takes DB.
+	WorkDB *postgres.DB
+	Clock  clock.Clock
 	// Directory is where this cell's organizations and keys are made known.
 	Directory *directory.Directory
 	// Ring opens what is sealed; without it a cell can only do what needs no secret.
-	Ring   *sealed.Keyring
-	Logger *slog.Logger
+	Ring *sealed.Keyring
+	// Posts reaches the endpoints of tenants.
+	Posts *safehttp.Client
+	// Provider is the messaging network; nil for commands that never ask it.
+	Provider provider.Port
+	Logger   *slog.Logger
 }
 
 // New wires the services in the order of the foreign keys.
@@ -59,6 +84,10 @@ func New(deps Deps) (*Cell, error) {
 	logDB := deps.LogDB
 	if logDB == nil {
 		logDB = deps.DB
+	}
+	workDB := deps.WorkDB
+	if workDB == nil {
+		workDB = deps.DB
 	}
 	c := &Cell{Name: deps.Name, DB: deps.DB, Clock: deps.Clock}
 	var err error
@@ -72,11 +101,64 @@ func New(deps Deps) (*Cell, error) {
 	c.Keys = apikeys.New(c.DB, c.Clock, c.Audit, branch)
 	c.Logs = apilogs.New(logDB, deps.Logger)
 	c.Labels = labels.New(c.DB, c.Clock, c.Orgs)
+	c.Events = events.New(c.Clock)
+	c.Customers = customers.New(c.DB, c.Clock, c.Orgs, c.Events, c.Audit)
+	c.Accounts, err = accounts.New(accounts.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Orgs: c.Orgs, Customers: c.Customers, Audit: c.Audit, Directory: branch,
+		Jobs: c.Jobs, Ring: deps.Ring, Provider: deps.Provider, Logger: deps.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Templates = templates.New(templates.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Accounts: c.Accounts, Jobs: c.Jobs, Provider: deps.Provider, Logger: deps.Logger,
+	})
+	c.Contacts = contacts.New(contacts.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Jobs: c.Jobs, Labels: c.Labels, Events: c.Events,
+	})
+	c.Conversations = conversations.New(conversations.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Contacts: c.Contacts, Labels: c.Labels, Events: c.Events,
+	})
+	c.Webhooks, err = webhooks.New(webhooks.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Jobs: c.Jobs, Events: c.Events, Audit: c.Audit,
+		Accounts: c.Accounts, Ring: deps.Ring, Client: deps.Posts, Logger: deps.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.Callbacks = callbacks.New(callbacks.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Parser: deps.Provider, Logger: deps.Logger,
+	})
+	c.Callbacks.Consume(callbacks.OneByOne(c.Accounts.NotifiedTx), callbacks.OneByOne(c.Templates.NotifiedTx))
+	c.Accounts.OnPurge(c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge)
 	if deps.Ring == nil {
 		return c, nil
 	}
 	c.Idempotency, err = idempotency.New(deps.Ring, c.Clock)
 	return c, err
+}
+
+// Handle registers the jobs of every service with a process that works.
+func (c *Cell) Handle(set *jobs.Set) {
+	c.Contacts.Handle(set)
+	c.Webhooks.Handle(set)
+	c.Accounts.Handle(set)
+	c.Templates.Handle(set)
+}
+
+// LookAfter begins what is due by the clock. Every process that works calls it now and then.
+func (c *Cell) LookAfter(ctx context.Context) (begun int, err error) {
+	asked, accountsErr := c.Accounts.LookAfter(ctx)
+	synced, templatesErr := c.Templates.LookAfter(ctx)
+	return asked + synced, errors.Join(accountsErr, templatesErr)
+}
+
+// RestoreTx makes lanes and jobs anew out of the rows of an organization that moved here.
+func (c *Cell) RestoreTx(ctx context.Context, tx *postgres.Tx) error {
+	if err := c.Lanes.RebuildTx(ctx, tx); err != nil {
+		return err
+	}
+	return c.Contacts.RestoreTx(ctx, tx)
 }
 
 // Holds answers the directory, which asks what became of a step that nobody finished.
@@ -90,6 +172,8 @@ func (c *Cell) Holds(ctx context.Context, step directory.Unsettled) (bool, error
 		return err == nil, err
 	case directory.APIKey:
 		return c.Keys.Holds(ctx, step.OrgID, step.Key)
+	case directory.PhoneNumber:
+		return c.Accounts.Holds(ctx, step.OrgID, string(step.Key), step.Generation)
 	default:
 		return false, fmt.Errorf("cell %s knows no %s", c.Name, step.Kind)
 	}

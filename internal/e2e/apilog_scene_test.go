@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
 // The canaries are secrets, or stand where a caller may have put one.
@@ -51,7 +52,7 @@ func newScene(t *testing.T, w *world, s *server) *scene {
 	sc.canaries = map[string]string{
 		"query": canaryQuery, "body": canaryBody, "Idempotency-Key": canaryOnce, "key in the path": canaryPath,
 		"key in the user agent": canaryAgent, "unknown key": canaryGuess, "basic credential": canaryBasic[len("Basic "):],
-		"master key": masterKey,
+		"master key": canary.Master,
 	}
 	w.plan(t, "tiny", 1, 1)
 	sc.good, sc.inactive, sc.barred = sc.caller(t, unlimited), sc.caller(t, unlimited), sc.caller(t, unlimited)

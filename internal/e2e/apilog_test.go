@@ -13,7 +13,6 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/apilogs"
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
 const (
@@ -57,7 +56,7 @@ type sighting struct {
 func TestTheAPILogTellsEveryRequestAndNoSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	server := w.serve(t, proc.Settings{"PARLEY_LOG_LEVEL": "debug"})
+	server := w.serve(t, nil)
 	scene := newScene(t, w, server)
 	kinds := scene.kinds()
 

@@ -27,7 +27,7 @@ func TestACellThatIsAwayIsFeltInNoOther(t *testing.T) { //nolint:paralleltest //
 	endMain, endSecond := drive(t, server, e.keysFor(inMain)), drive(t, server, e.keysFor(inSecond))
 	require.Empty(t, server.health(t, calmFor))
 	away := during(t, server, e.second, awayFor, func() {
-		proc.Eventually(t, recoverWithin, "/readyz tells which cell is away", func() bool {
+		proc.Eventually(t, within(recoverWithin), "/readyz tells which cell is away", func() bool {
 			cells, _ := server.readiness(t)
 			return cells["second"] == noReply
 		})
@@ -36,6 +36,7 @@ func TestACellThatIsAwayIsFeltInNoOther(t *testing.T) { //nolint:paralleltest //
 		t.Logf("/readyz while the second cell is away: %d %v", status, cells)
 	})
 	require.Empty(t, server.health(t, recoverWithin+calmFor))
+	server.waitReady(t)
 	ofMain, ofSecond := endMain(), endSecond()
 
 	require.Empty(t, ofMain.faults)
@@ -50,8 +51,8 @@ func TestACellThatIsAwayIsFeltInNoOther(t *testing.T) { //nolint:paralleltest //
 		len(ofSecond.answers), ofSecond.byStatus(), felt.byStatus(), felt.quantile(1), recovered)
 	assert.Zero(t, ofMain.byStatus()[http.StatusServiceUnavailable], "the other cell notices nothing")
 	assert.Equal(t, map[int]int{http.StatusServiceUnavailable: len(felt.answers)}, felt.byStatus(), "nothing works without a database")
-	assert.Less(t, felt.quantile(1), recoverWithin, "a refusal does not wait for the database")
-	assert.Less(t, recovered, recoverWithin)
+	assert.Less(t, felt.quantile(1), within(recoverWithin), "a refusal does not wait for the database")
+	assert.Less(t, recovered, within(recoverWithin))
 	cells, status := server.readiness(t)
 	assert.Equal(t, map[string]string{"main": "ready", "second": "ready"}, cells)
 	assert.Equal(t, http.StatusOK, status)
@@ -77,7 +78,7 @@ func TestADirectoryThatIsAwayIsMissedByNewcomersOnly(t *testing.T) { //nolint:pa
 	})
 	waited := time.Duration(0)
 	for _, key := range unseen {
-		proc.Eventually(t, recoverWithin, "a key that was not seen works after the return", func() bool {
+		proc.Eventually(t, within(recoverWithin), "a key that was not seen works after the return", func() bool {
 			got, err := server.client(key).do(t.Context(), me())
 			require.NoError(t, err)
 			return got.status == http.StatusOK
@@ -94,8 +95,8 @@ func TestADirectoryThatIsAwayIsMissedByNewcomersOnly(t *testing.T) { //nolint:pa
 	t.Logf("keys that were not: %d of %d refused, slowest %s; all work %s after the return", len(unseen), len(unseen), slowest, waited)
 	assert.Zero(t, seen.byStatus()[http.StatusServiceUnavailable], "what leads from a key never changes")
 	assert.NotEmpty(t, inside.answers)
-	assert.Less(t, slowest, recoverWithin, "a refusal does not wait for the directory")
-	assert.Less(t, waited, recoverWithin)
+	assert.Less(t, slowest, within(recoverWithin), "a refusal does not wait for the directory")
+	assert.Less(t, waited, within(recoverWithin))
 }
 
 func TestOrganizationsGoToTheEmptiestCell(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"testing"
 	"time"
@@ -115,19 +114,14 @@ func TestABurstCutByACrashHappensOnce(t *testing.T) {
 	org := w.org(t, unlimited)
 	_, key := w.key(t, org)
 	server := w.serve(t, nil)
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
 	started, caller, total := time.Now(), server.client(key), tally{}
-	whole := time.Now()
-	acknowledge(t.Context(), caller, "calm")
-	window := time.Since(whole)
 	for round := range bursts {
 		prefix := fmt.Sprintf("burst-%d", round)
-		fall := time.After(time.Duration(random.Int64N(int64(window))))
-		answers := make(chan [burst]*answer, 1)
-		go func() { answers <- acknowledge(t.Context(), caller, prefix) }()
-		<-fall
+		answers, arrived := make(chan [burst]*answer, 1), make(chan struct{}, burst)
+		go func() { answers <- acknowledge(t.Context(), caller, prefix, arrived) }()
+		for range round % burst { // the kill falls before the first, after the first, the second, … answer
+			<-arrived
+		}
 		server.Kill()
 		acknowledged := <-answers
 		server.restart(t)
@@ -136,18 +130,19 @@ func TestABurstCutByACrashHappensOnce(t *testing.T) {
 		}
 		require.Equal(t, burst, w.count(t, `SELECT count(*) FROM labels WHERE org_id = $1 AND name LIKE $2`, org.String(), prefix+"-%"))
 	}
-	t.Logf("%d kills in %s, window %s: %+v", bursts, time.Since(started), window, total)
+	t.Logf("%d kills in %s: %+v", bursts, time.Since(started), total)
 	require.Positive(t, total.acknowledged)
 	require.Positive(t, total.durable+total.never, "no kill fell into a burst")
 }
 
-// acknowledge sends a burst and returns the answers that arrived.
-func acknowledge(ctx context.Context, caller *client, prefix string) [burst]*answer {
+// acknowledge sends a burst, tells of each answer and returns those that arrived.
+func acknowledge(ctx context.Context, caller *client, prefix string, arrived chan<- struct{}) [burst]*answer {
 	var answers [burst]*answer
 	_ = each(burst, func(i int) error {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		if got, err := caller.create(ctx, name, name); err == nil {
 			answers[i] = &got
+			arrived <- struct{}{}
 		}
 		return nil
 	})

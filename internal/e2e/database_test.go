@@ -76,16 +76,16 @@ func (s *server) requireUnavailable(t *testing.T, key string) (slowest time.Dura
 		return got.malformed()
 	}))
 	slowest = quantile(took, 1)
-	require.Less(t, slowest, recoverWithin, "a refusal does not wait for the database")
+	require.Less(t, slowest, within(recoverWithin), "a refusal does not wait for the database")
 	return slowest
 }
 
 func (s *server) requireRecovered(t *testing.T, key string) time.Duration {
 	t.Helper()
 	returned, caller := time.Now(), s.client(key)
-	ctx, cancel := context.WithTimeout(t.Context(), recoverWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), within(recoverWithin))
 	defer cancel()
-	proc.Eventually(t, recoverWithin, "an answer after the return", func() bool {
+	proc.Eventually(t, within(recoverWithin), "an answer after the return", func() bool {
 		got, err := caller.get(ctx, "/labels")
 		return err == nil && got.status == http.StatusOK
 	})
@@ -93,7 +93,7 @@ func (s *server) requireRecovered(t *testing.T, key string) time.Duration {
 	var ready answer
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
-	for ; time.Since(returned) < recoverWithin && ready.status != http.StatusOK; <-pace.C {
+	for ; time.Since(returned) < within(recoverWithin) && ready.status != http.StatusOK; <-pace.C {
 		if got, err := s.ask(ctx, "/readyz"); err == nil {
 			ready = got
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
@@ -33,10 +34,34 @@ func (w *world) missingDatabase(t *testing.T) string {
 // develop starts `parley dev --json` and returns what its first line says.
 func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string) {
 	t.Helper()
-	process := proc.Start(t, proc.Settings{"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4"}, "dev", "--json", "--addr", "127.0.0.1:0")
+	settings := proc.Settings{
+		"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4",
+		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
+	}
+	process := proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0")
 	var ready map[string]string
 	require.NoError(t, json.Unmarshal([]byte(process.FirstLine(t)), &ready))
 	return process, ready
+}
+
+// requireNetwork asks the messaging network in the same process, with the token of its fixture,
+// where it sends callbacks.
+func requireNetwork(t *testing.T, simulatorURL, publicURL string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, simulatorURL+"/v24.0/app/subscriptions", http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer simulator-token")
+	response, err := newHTTP().Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	var answer struct {
+		Data []struct {
+			CallbackURL string `json:"callback_url"`
+		} `json:"data"`
+	}
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&answer))
+	require.Len(t, answer.Data, 1)
+	require.Equal(t, publicURL+"/provider/callbacks", answer.Data[0].CallbackURL)
 }
 
 func TestDevIsReadyForTheFirstRequest(t *testing.T) {
@@ -44,8 +69,11 @@ func TestDevIsReadyForTheFirstRequest(t *testing.T) {
 	w := newWorld(t)
 	databaseURL := w.missingDatabase(t)
 	process, ready := develop(t, databaseURL)
-	require.Equal(t, []string{"api_key", "base_url", "organization_id", "public_url", "team_id", "user_id"}, slices.Sorted(maps.Keys(ready)))
+	require.Equal(t, []string{
+		"api_key", "base_url", "organization_id", "phone_number_id", "public_url", "simulator_url", "team_id", "user_id",
+	}, slices.Sorted(maps.Keys(ready)))
 	require.Equal(t, ready["public_url"]+"/v1", ready["base_url"])
+	requireNetwork(t, ready["simulator_url"], ready["public_url"])
 
 	caller := &client{base: ready["base_url"], key: ready["api_key"], http: newHTTP()}
 	shown, err := caller.get(t.Context(), "/me")
@@ -55,6 +83,13 @@ func TestDevIsReadyForTheFirstRequest(t *testing.T) {
 	team := shown.data(t)["teams"].([]any)[0].(map[string]any)
 	require.Equal(t, ready["team_id"], team["id"])
 	require.Equal(t, ready["user_id"], team["members"].([]any)[0].(map[string]any)["id"])
+	require.Equal(t, "100000000000001", ready["phone_number_id"])
+	numbers, err := caller.get(t.Context(), "/accounts")
+	require.NoError(t, err)
+	require.Contains(t, string(numbers.body), `"status":"connected"`)
+	approved, err := caller.get(t.Context(), "/100000000000001/templates/hello_world")
+	require.NoError(t, err)
+	require.Equal(t, "approved", approved.data(t)["status"])
 	made, err := caller.create(t.Context(), "VIP", "first")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, made.status, "%s", made.body)

@@ -56,8 +56,13 @@ func TestAPoolThatIsExhausted(t *testing.T) { //nolint:paralleltest // as above
 			t.Logf("%d requests by %d clients on 2 connections: %v, p50 %s, p99 %s, slowest %s; last 503 %s after the cause ended, then %d of %d",
 				len(seen.answers), crowd, seen.byStatus(), seen.quantile(.5), seen.quantile(.99), seen.quantile(1), healed, refused, asked)
 			assert.Positive(t, seen.byStatus()[http.StatusServiceUnavailable])
-			assert.LessOrEqual(t, seen.quantile(1), answerWithin, "no answer may take longer")
-			assert.LessOrEqual(t, refused, asked/10, "%s after the cause ended requests were still refused", healWithin)
+			assert.LessOrEqual(t, seen.quantile(1), within(answerWithin), "no answer may take longer")
+			// Whether two connections are enough for the crowd is up to the machine.
+			assert.LessOrEqual(t, refused, sized(asked, asked/10), "%s after the cause ended requests were still refused", healWithin)
+			proc.Eventually(t, proc.Patience, "an answer after the crush", func() bool {
+				got, err := server.client(key).get(t.Context(), "/labels?limit=1")
+				return err == nil && got.status == http.StatusOK
+			})
 			assert.Empty(t, unhealthy, "/v1/health is about the process alone: whoever watches it would kill a busy process")
 		})
 	}

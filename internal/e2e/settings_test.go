@@ -72,6 +72,9 @@ func TestDoctorNamesEachBrokenSetting(t *testing.T) {
 		"a database that is missing": {"PARLEY_DATABASE_URL", empty},
 		"a Redis that is away":       {"PARLEY_REDIS_URL", "redis://:" + password + "@" + proc.FreeAddress(t)},
 		"a Redis of no kind":         {"PARLEY_REDIS_URL", "http://:" + password + "@127.0.0.1:1"},
+		"a provider in the clear":    {"PARLEY_PROVIDER_BASE_URL", "http://" + "provider.example.com"},
+		"a provider of no web":       {"PARLEY_PROVIDER_BASE_URL", "ftp://:" + password + "@provider.example.com"},
+		"no version of the provider": {"PARLEY_PROVIDER_VERSION", "latest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,6 +111,7 @@ func TestServeReportsEveryMistakeAtOnce(t *testing.T) {
 			"PARLEY_LISTEN": "localhost", "PARLEY_MASTER_KEY": "short", "PARLEY_DATABASE_URL": "mysql://x", "PARLEY_DATABASE_CONNS": "1",
 			"PARLEY_REDIS_URL": "http://x", "PARLEY_PUBLIC_URL": "ftp://x", "PARLEY_OPERATOR_LISTEN": "9090",
 		},
+		"half an app":             {"PARLEY_PROVIDER_APP_SECRET": password, "PARLEY_MASTER_KEY": "short"},
 		"of the log too":          {"PARLEY_LISTEN": "localhost", "PARLEY_LOG_LEVEL": "loud", "PARLEY_LOG_FORMAT": "xml", "PARLEY_MASTER_KEY": "short"},
 		"that cannot be read too": {"PARLEY_LISTEN": "localhost", "PARLEY_DATABASE_CONNS": "many", "PARLEY_TRUSTED_PROXIES": "nearby", "PARLEY_MASTER_KEY": "short"},
 	} {
@@ -120,6 +124,7 @@ func TestServeReportsEveryMistakeAtOnce(t *testing.T) {
 					require.Contains(t, refused.Stderr, setting, "%s names every mistake", command)
 				}
 				require.NotContains(t, refused.Stderr, "goroutine")
+				require.NotContains(t, refused.Stderr, password)
 			}
 		})
 	}

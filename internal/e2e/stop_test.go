@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
@@ -103,7 +104,7 @@ func TestReadinessSaysStoppingWhileTheLastRequestsFinish(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, key := w.key(t, w.org(t, unlimited))
-	server := w.serve(t, nil)
+	server := w.serve(t, proc.Settings{"PARLEY_DATABASE_URL": pgtest.Patient(t, w.databaseURL)}) // the lock is waited for
 	caller := server.client(key)
 	label, err := caller.create(t.Context(), "held", "")
 	require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestReadinessSaysStoppingWhileTheLastRequestsFinish(t *testing.T) {
 	last, said := "", 0
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
-	for since := time.Duration(0); since < 2*time.Second && said < 20; since = time.Since(stopping) {
+	for since := time.Duration(0); since < 8*time.Second && said < 20; since = time.Since(stopping) {
 		<-pace.C
 		got, err := server.ask(t.Context(), "/readyz")
 		last = fmt.Sprintf("after %s: %d %s %v", since, got.status, got.body, err)

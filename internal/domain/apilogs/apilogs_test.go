@@ -1,7 +1,6 @@
 package apilogs_test
 
 import (
-	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,17 +10,16 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/apilogs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestLog_KeepsEntriesFieldByField(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
 	key, _ := w.Key(t, org)
-	log := apilogs.New(w.DB, quiet())
+	log := apilogs.New(w.DB, canary.Logger(t))
 	entry := apilogs.Entry{
 		OrgID: org, ID: apilogs.NewRequestID(w.Clock.Now()), KeyID: key, Method: "POST", Path: "/v1/labels", Route: "/labels",
 		Status: 409, Code: "already_exists", Duration: 1234 * time.Microsecond, IP: netip.MustParseAddr("2001:db8::1"),
@@ -39,7 +37,7 @@ func TestLog_StoresWhatPostgresAcceptsAndNoSecret(t *testing.T) {
 	w := factory.New(t)
 	org, _ := w.Org(t)
 	_, secret := w.Key(t, org)
-	log := apilogs.New(w.DB, quiet())
+	log := apilogs.New(w.DB, canary.Logger(t))
 	for _, odd := range []string{"/v1/" + secret, "/v1/\x00\xff", "/v1/" + strings.Repeat("ü", 1000), secret + "\x00" + secret} {
 		log.Add(apilogs.Entry{OrgID: org, ID: apilogs.NewRequestID(w.Clock.Now()), Path: odd, UserAgent: odd, Method: odd})
 	}
@@ -59,7 +57,7 @@ func TestLog_DropsWithACountWhenTheDatabaseIsAway(t *testing.T) {
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: "postgres://127.0.0.1:1/away", AcquireWait: 10 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	log := apilogs.New(db, quiet())
+	log := apilogs.New(db, canary.Logger(t))
 	for range 50_005 {
 		log.Add(apilogs.Entry{})
 	}

@@ -28,3 +28,10 @@ func (l Label) Resource() Resource {
 		UpdatedAt: clock.Stamp(l.UpdatedAt),
 	}
 }
+
+// Summary is a label where it is attached.
+type Summary struct {
+	ID    ID     `json:"id"`
+	Name  string `json:"name"`
+	Color string `json:"color"`
+}

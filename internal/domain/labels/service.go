@@ -80,6 +80,17 @@ func (s *Service) Delete(ctx context.Context, org orgs.ID, id ID) (Label, error)
 	})
 }
 
+// InTeamTx returns a label that may be attached to what belongs to the team; param is the
+// field that named it, if it was not the path. The label cannot be deleted before the
+// transaction ends.
+func (s *Service) InTeamTx(ctx context.Context, tx *postgres.Tx, team orgs.TeamID, id ID, param string) (Label, error) {
+	label, err := keepLabel(ctx, tx, id)
+	if errors.Is(err, postgres.ErrNoRow) || err == nil && label.TeamID != team {
+		return Label{}, fault.NotFound("label").At(param)
+	}
+	return label, err
+}
+
 func notFound(err error) error {
 	if errors.Is(err, postgres.ErrNoRow) {
 		return fault.NotFound("label")

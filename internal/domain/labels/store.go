@@ -37,6 +37,10 @@ func lockLabel(ctx context.Context, tx *postgres.Tx, id ID) (Label, error) {
 	return postgres.One[Label](ctx, tx, sqlLabelByID+` FOR UPDATE`, postgres.Args{"id": id})
 }
 
+func keepLabel(ctx context.Context, tx *postgres.Tx, id ID) (Label, error) {
+	return postgres.One[Label](ctx, tx, sqlLabelByID+` FOR KEY SHARE`, postgres.Args{"id": id})
+}
+
 const sqlLabelByName = `
 SELECT ` + columns + `
 FROM labels

@@ -171,6 +171,14 @@ func (s Standing) RefusesWrites(now time.Time) error {
 	return fault.New(fault.SubscriptionInactive, "%s: reads stay open, changes need an active subscription.", reason)
 }
 
+// RefusesCustomers says why the organization may have no customers, or nil.
+func (s Standing) RefusesCustomers() error {
+	if s.Customers {
+		return nil
+	}
+	return fault.New(fault.FeatureNotEntitled, "The plan of this organization does not include customers. Choose a plan that does.")
+}
+
 // notFound is what an operator reads who named an organization that is not there.
 func notFound() error {
 	return fault.New(fault.ResourceNotFound, "There is no organization with that id.")

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 	"go.opentelemetry.io/otel/trace"
@@ -60,6 +61,8 @@ type API struct {
 	// gates are one for each cell: a cell that is slow fills only its own.
 	gates  map[string]*gate
 	router *chi.Mux
+	// plain are the paths that do not end in a parameter, and their verbs.
+	plain  map[string][]string
 	served []*openapi.Operation
 }
 
@@ -68,11 +71,12 @@ func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err
 	}
-	a := &API{Deps: deps, gates: map[string]*gate{}, router: chi.NewRouter()}
+	a := &API{Deps: deps, gates: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
 	for name := range deps.Cells {
 		a.gates[name] = newGate(deps.MaxInFlight)
 	}
 	a.identify = a.byKey
+	named := map[string][]string{}
 	for _, route := range a.routes() {
 		operation, found := deps.Contract.Operation(route.method, route.path)
 		if !found {
@@ -80,9 +84,16 @@ func New(deps Deps) (*API, error) {
 		}
 		route.operation = operation
 		a.served = append(a.served, operation)
-		a.router.Method(route.method, prefix+chiPath(route.path), a.serve(route))
+		pattern := prefix + chiPath(route.path)
+		a.router.Method(route.method, pattern, a.serve(route))
+		if folder, isName := strings.CutSuffix(pattern, "/{name}"); isName {
+			named[folder] = append(named[folder], route.method)
+		} else if !strings.HasSuffix(pattern, "}") {
+			a.plain[pattern] = append(a.plain[pattern], route.method)
+		}
 	}
-	a.router.NotFound(a.serve(&route{class: single, handler: notFound}))
+	a.refusePlain(named)
+	a.router.NotFound(a.serve(&route{class: single, handler: a.noSuchNumber}))
 	a.router.MethodNotAllowed(a.serve(&route{class: single, handler: a.methodNotAllowed}))
 	return a, nil
 }

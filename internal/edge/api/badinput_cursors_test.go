@@ -18,6 +18,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/testkit/apitest"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
 const otherMaster = "YSBuZXdlciBtYXN0ZXIga2V5IHdpdGggMzIgYnl0ZXM="
@@ -62,15 +63,15 @@ func badCursors(t *testing.T, b *bench) {
 		return other
 	}
 	for name, made := range map[string]string{
-		"of another list":          sealCursor(t, apitest.Master, of(func(l *paging.List) { l.Name = "/v1/customers" }), b.label),
-		"of a walk with filters":   sealCursor(t, apitest.Master, of(func(l *paging.List) { l.Filters = "color=red" }), b.label),
-		"of no organization":       sealCursor(t, apitest.Master, of(func(l *paging.List) { l.Org = orgs.ID{} }), b.label),
+		"of another list":          sealCursor(t, canary.Master, of(func(l *paging.List) { l.Name = "/v1/customers" }), b.label),
+		"of a walk with filters":   sealCursor(t, canary.Master, of(func(l *paging.List) { l.Filters = "color=red" }), b.label),
+		"of no organization":       sealCursor(t, canary.Master, of(func(l *paging.List) { l.Org = orgs.ID{} }), b.label),
 		"under a key that we lack": sealCursor(t, otherMaster, own, b.label),
-		"with no label in it":      sealCursor(t, apitest.Master, own, "msg_"+b.label[4:]),
+		"with no label in it":      sealCursor(t, canary.Master, own, "msg_"+b.label[4:]),
 	} {
 		refuse(name, made)
 	}
-	control := b.try(t, badInput{method: "GET", path: "/labels?cursor=" + sealCursor(t, apitest.Master, own, b.label)})
+	control := b.try(t, badInput{method: "GET", path: "/labels?cursor=" + sealCursor(t, canary.Master, own, b.label)})
 	require.Equal(t, 200, control.Status, "the others are wrong in one thing only")
 	for _, query := range []string{"limit=2", "limit=1", "limit=100", ""} { // the size of a page is no filter
 		answer := b.try(t, badInput{method: "GET", path: "/labels?" + query + "&cursor=" + cursor})
@@ -127,7 +128,7 @@ func TestCursors_SurviveARotationOfKeys(t *testing.T) {
 	under := func(masters ...string) *apitest.Client {
 		return apitest.With(t, apitest.Options{Beside: old, Masters: masters}).Client(t).WithKey(client.Key())
 	}
-	rotated := under(otherMaster, apitest.Master)
+	rotated := under(otherMaster, canary.Master)
 	answer := rotated.Get(t, path)
 	require.Equal(t, 200, answer.Status)
 	require.Equal(t, client.Get(t, path).List(t), answer.List(t), "a walk that began before the rotation goes on")

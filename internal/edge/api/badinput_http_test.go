@@ -161,13 +161,15 @@ func badConnections(t *testing.T, b *bench) {
 		require.Equal(t, "400 invalid_field_value", w.hear(t, conn, whole, 1).String())
 	})
 	t.Run("a caller too slow for the server's patience", func(t *testing.T) {
-		impatient := httptest.NewUnstartedServer(b.server.API)
-		impatient.Config.ReadTimeout = 100 * time.Millisecond
-		impatient.Start()
-		defer impatient.Close()
-		slow := &wire{bench: b, address: impatient.Listener.Addr().String()}
-		require.Equal(t, "400 invalid_field_value", slow.speak(t, whole[:len(whole)-1], 1).String())
-		require.Equal(t, "400 close", slow.speak(t, whole[:50], 1).String())
+		impatient := func(headers, whole time.Duration) *wire {
+			server := httptest.NewUnstartedServer(b.server.API)
+			server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = headers, whole
+			server.Start()
+			t.Cleanup(server.Close)
+			return &wire{bench: b, address: server.Listener.Addr().String()}
+		}
+		require.Equal(t, "400 invalid_field_value", impatient(time.Minute, 100*time.Millisecond).speak(t, whole[:len(whole)-1], 1).String())
+		require.Equal(t, "400 close", impatient(2*time.Second, time.Minute).speak(t, whole[:50], 1).String())
 	})
 	for name, noise := range map[string]string{
 		"a TLS greeting": "\x16\x03\x01\x00\x05\x01\x00\x00\x01\xfc\r\n\r\n", "zeros": strings.Repeat("\x00", 50_000) + "\r\n\r\n",

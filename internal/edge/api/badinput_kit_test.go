@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	longestWait   = time.Second
+	// longestWait is for a machine that is busy with others: what costs more than its length, or
+	// waits for the server's own patience, takes longer at a megabyte.
+	longestWait   = 10 * time.Second
 	maxHeapGrowth = 64 << 20
 )
 
 // TestBadInput is the catalogue of bad input. Whatever is sent, the answer is the documented
-// refusal in its envelope, it comes within a second, nothing is stored, every request of a
-// known key leaves one line in the API log, and the memory is given back.
+// refusal in its envelope, it comes soon, nothing is stored, every request of a known key
+// leaves one line in the API log, and the memory is given back.
 //
 //nolint:paralleltest // it measures the heap of the process, so nothing else may run beside it
 func TestBadInput(t *testing.T) {
@@ -193,6 +195,6 @@ func (b *bench) requireLogged(t testing.TB) {
 		entries, err := b.server.Logs.List(t.Context(), b.Org, 100_000)
 		lines = len(entries)
 		return err == nil && lines == b.logged
-	}, 5*time.Second, 20*time.Millisecond, "one line in the API log for each request: %d of %d", lines, b.logged)
+	}, time.Minute, 20*time.Millisecond, "one line in the API log for each request: %d of %d", lines, b.logged)
 	assert.Zero(t, b.server.Logs.Dropped(), "lines of the API log")
 }

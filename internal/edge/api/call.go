@@ -11,6 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/apilogs"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/paging"
@@ -45,6 +46,11 @@ func (c *call) ctx() context.Context { return c.request.Context() }
 
 // org is whose request this is.
 func (c *call) org() orgs.ID { return c.caller.OrgID }
+
+// by is who calls.
+func (c *call) by() audit.Principal {
+	return audit.Principal{Kind: audit.Key, ID: c.caller.KeyID.String()}
+}
 
 // textID is an id that can be read from text: every typed id of the product.
 type textID[T any] interface {

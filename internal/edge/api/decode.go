@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
@@ -118,6 +119,8 @@ func checkParameter(parameter openapi.Parameter, values []string) error {
 		return nil // limit and cursor have codes of their own
 	case len(values) > 1:
 		return fault.Invalid(parameter.Name, "was given more than once")
+	case !utf8.ValidString(values[0]) || strings.Contains(values[0], "\x00"):
+		return fault.Invalid(parameter.Name, "must be UTF-8 without NUL")
 	default:
 		return jsonin.CheckValue(parameter.Name, typed(values[0], parameter.Type), parameter.Schema)
 	}

@@ -30,6 +30,9 @@ func once(c *call) (reply, error) {
 	if answer, found, err := k.replay(unwitnessed); err != nil || found {
 		return answer, err
 	}
+	if c.route.leased {
+		return leased(c, k)
+	}
 	c.request = c.request.WithContext(postgres.WithWitness(unwitnessed, k))
 	answer, err := c.handle()
 	if err == nil && !k.committed {
@@ -46,6 +49,8 @@ type keeper struct {
 	call      *call
 	request   idempotency.Request
 	committed bool
+	// lease is how a route that calls the provider first holds its key.
+	lease *idempotency.Lease
 }
 
 var (
@@ -57,6 +62,9 @@ var (
 func (k *keeper) Begin(ctx context.Context, tx *postgres.Tx) error {
 	if k.committed {
 		return errSecondTransaction
+	}
+	if k.lease != nil {
+		return k.call.cell.Idempotency.ClaimLeaseTx(ctx, tx, *k.lease)
 	}
 	return k.call.cell.Idempotency.ClaimTx(ctx, tx, k.request)
 }
@@ -75,6 +83,11 @@ func (k *keeper) Keep(ctx context.Context, tx *postgres.Tx, result any) error {
 		return err
 	}
 	tx.AfterCommit(func() { k.committed = true })
+	if k.lease != nil {
+		if err := k.call.cell.Idempotency.EndTx(ctx, tx, *k.lease); err != nil {
+			return err
+		}
+	}
 	return k.call.cell.Idempotency.KeepTx(ctx, tx, k.request, idempotency.Answer{
 		Status: answer.status, RequestID: k.call.id.String(), Header: answer.header, Body: body,
 	})

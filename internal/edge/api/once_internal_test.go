@@ -19,6 +19,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/factory"
 	"github.com/parley-chat/parley/openapi"
 )
@@ -39,7 +40,7 @@ func newStage(t *testing.T) *stage {
 	_, s.key = s.Key(t, org)
 	contract, err := openapi.Load()
 	require.NoError(t, err)
-	ring, err := sealed.NewKeyring([]string{factory.Master})
+	ring, err := sealed.NewKeyring([]string{canary.Master})
 	require.NoError(t, err)
 	cursors, err := paging.NewCursors(ring)
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func newStage(t *testing.T) *stage {
 	s.api, err = New(Deps{
 		Cells: map[string]*cell.Cell{s.Name: s.Cell}, Directory: s.Directory, Contract: contract, Clock: s.Clock, Cursors: cursors, Limiter: limiter,
 		Guesses: ratelimit.NewLocal(ratelimit.Limit{PerSecond: 1, Burst: 1}, s.Clock), Metrics: telemetry.NewMetrics("test"),
-		Logger: slog.New(slog.NewJSONHandler(s.log, nil)), MaxInFlight: 10,
+		Logger: canary.Logger(t, slog.NewJSONHandler(s.log, nil)), MaxInFlight: 10,
 	})
 	require.NoError(t, err)
 	return s

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/apitest"
-	"github.com/parley-chat/parley/internal/testkit/factory"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
 func TestIdempotency_ReplaysTheOriginalAnswer(t *testing.T) {
@@ -150,7 +150,7 @@ func TestIdempotency_SurvivesARotationOfKeys(t *testing.T) {
 	old := apitest.New(t)
 	client := old.Client(t)
 	first := client.Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k")
-	rotated := apitest.With(t, apitest.Options{Beside: old, Masters: []string{newer, factory.Master}})
+	rotated := apitest.With(t, apitest.Options{Beside: old, Masters: []string{newer, canary.Master}})
 	again := rotated.Client(t).WithKey(client.Key()).Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k")
 	require.Equal(t, string(first.Body), string(again.Body))
 }
@@ -186,5 +186,5 @@ func waitForLock(t *testing.T, s *apitest.Server, count int) {
 		waiting, err := postgres.One[int](t.Context(), s.DB.System("test"),
 			`SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil)
 		return err == nil && waiting >= count
-	}, 5*time.Second, 2*time.Millisecond)
+	}, time.Minute, 2*time.Millisecond)
 }

@@ -93,7 +93,10 @@ func (a *API) admit(c *call) error {
 	if c.byKey && !c.caller.APIAccess {
 		return fault.New(fault.FeatureNotAvailable, "The plan of this organization has no API access. Choose a plan that includes it.")
 	}
-	return c.caller.Refuses()
+	if err := c.caller.Refuses(); err != nil || c.route.refuses == nil {
+		return err
+	}
+	return c.route.refuses(c.caller.Standing)
 }
 
 // handle runs the handler, unless it would change something and the subscription does

@@ -80,6 +80,32 @@ func write[T, R any](c *call, status int, resource func(T) R, verb func(context.
 	return c.render(result)
 }
 
+// settle is write for a verb whose result may be a refusal that the provider executed: it
+// is stored like any other answer, and refuses.
+func settle[T, R any](c *call, status int, resource func(T) (R, *fault.Error), verb func(context.Context) (T, error)) (reply, error) {
+	c.render = func(result any) (reply, error) {
+		noun, same := result.(T)
+		if !same {
+			return reply{}, fmt.Errorf("the transaction answers a %T and its verb a %T", result, noun)
+		}
+		shown, refusal := resource(noun)
+		if refusal == nil {
+			return c.answer(status, shown), nil
+		}
+		header := http.Header{}
+		out, body := refuse(c, header, refusal)
+		return reply{status: out.status, header: header, encoded: body}, nil
+	}
+	result, err := verb(c.ctx())
+	if err != nil {
+		return reply{}, err
+	}
+	if _, refusal := resource(result); refusal != nil {
+		return reply{}, refusal
+	}
+	return c.render(result)
+}
+
 // deleted is what is left of a deleted resource.
 type deleted struct {
 	ID      string `json:"id"`

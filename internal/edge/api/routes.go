@@ -2,10 +2,13 @@ package api
 
 import (
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/openapi"
 )
@@ -18,8 +21,14 @@ type route struct {
 	method, path string
 	class        class
 	handler      handler
+	// refuses says what the plan does not include, reads too; nil for what every plan has.
+	refuses func(orgs.Standing) error
+	// leased routes call the provider before they answer.
+	leased bool
 	// operation is nil for paths that are not in the contract.
 	operation *openapi.Operation
+	// allowed are the verbs of a path, on the routes that refuse the others.
+	allowed []string
 }
 
 // public routes need no key, by the contract.
@@ -36,11 +45,56 @@ func (a *API) routes() []*route {
 		{method: "GET", path: "/openapi.json", class: single, handler: a.getOpenAPI},
 		{method: "GET", path: "/me", class: single, handler: getMe},
 
+		{method: "GET", path: "/accounts", class: lists, handler: listAccounts},
+		{method: "POST", path: "/{phone_number_id}/register", class: urgent, handler: registerNumber, leased: true},
+		{method: "GET", path: "/{phone_number_id}/templates", class: lists, handler: listTemplates},
+		{method: "POST", path: "/{phone_number_id}/templates/sync", class: urgent, handler: syncTemplates, leased: true},
+		{method: "GET", path: "/{phone_number_id}/templates/{name}", class: single, handler: getTemplate},
+
 		{method: "GET", path: "/labels", class: lists, handler: listLabels},
 		{method: "POST", path: "/labels", class: urgent, handler: createLabel},
 		{method: "GET", path: "/labels/{id}", class: single, handler: getLabel},
 		{method: "PATCH", path: "/labels/{id}", class: urgent, handler: updateLabel},
 		{method: "DELETE", path: "/labels/{id}", class: urgent, handler: deleteLabel},
+
+		{method: "GET", path: "/customers", class: lists, handler: listCustomers, refuses: orgs.Standing.RefusesCustomers},
+		{method: "POST", path: "/customers", class: urgent, handler: createCustomer, refuses: orgs.Standing.RefusesCustomers},
+		{method: "GET", path: "/customers/{id}", class: single, handler: getCustomer, refuses: orgs.Standing.RefusesCustomers},
+		{method: "PATCH", path: "/customers/{id}", class: urgent, handler: updateCustomer, refuses: orgs.Standing.RefusesCustomers},
+		{method: "DELETE", path: "/customers/{id}", class: urgent, handler: archiveCustomer, refuses: orgs.Standing.RefusesCustomers},
+		{
+			method: "DELETE", path: "/customers/{id}/whatsapp_accounts/{phone_number_id}", class: urgent, handler: disconnectAccount,
+			refuses: orgs.Standing.RefusesCustomers,
+		},
+
+		{method: "GET", path: "/webhook_subscriptions", class: lists, handler: listSubscriptions},
+		{method: "POST", path: "/webhook_subscriptions", class: urgent, handler: createSubscription},
+		{method: "GET", path: "/webhook_subscriptions/{id}", class: single, handler: getSubscription},
+		{method: "PATCH", path: "/webhook_subscriptions/{id}", class: urgent, handler: updateSubscription},
+		{method: "DELETE", path: "/webhook_subscriptions/{id}", class: urgent, handler: deleteSubscription},
+		{method: "POST", path: "/webhook_subscriptions/{id}/secrets", class: urgent, handler: mintSecret},
+		{method: "DELETE", path: "/webhook_subscriptions/{id}/secrets/{secret_id}", class: urgent, handler: revokeSecret},
+		{method: "POST", path: "/webhook_subscriptions/{id}/test", class: urgent, handler: a.testSubscription},
+
+		{method: "GET", path: "/{phone_number_id}/conversations", class: lists, handler: listConversations},
+		{method: "GET", path: "/{phone_number_id}/conversations/{id}", class: single, handler: getConversation},
+		{method: "PATCH", path: "/{phone_number_id}/conversations/{id}", class: urgent, handler: updateConversation},
+		{method: "POST", path: "/{phone_number_id}/conversations/{id}/labels", class: urgent, handler: attachConversationLabel},
+		{method: "DELETE", path: "/{phone_number_id}/conversations/{id}/labels/{label_id}", class: urgent, handler: detachConversationLabel},
+
+		{method: "GET", path: "/{phone_number_id}/contacts", class: lists, handler: listContacts},
+		{method: "POST", path: "/{phone_number_id}/contacts", class: urgent, handler: createContact},
+		{method: "POST", path: "/{phone_number_id}/contacts/bulk_label", class: urgent, handler: bulkLabelContacts},
+		{method: "GET", path: "/{phone_number_id}/contacts/{id}", class: single, handler: getContact},
+		{method: "PATCH", path: "/{phone_number_id}/contacts/{id}", class: urgent, handler: updateContact},
+		{method: "DELETE", path: "/{phone_number_id}/contacts/{id}", class: urgent, handler: deleteContact},
+		{method: "POST", path: "/{phone_number_id}/contacts/{id}/labels", class: urgent, handler: attachContactLabel},
+		{method: "DELETE", path: "/{phone_number_id}/contacts/{id}/labels/{label_id}", class: urgent, handler: detachContactLabel},
+
+		{method: "GET", path: "/webhook_deliveries", class: lists, handler: listDeliveries},
+		{method: "POST", path: "/webhook_deliveries/replay", class: urgent, handler: replayDeliveries},
+		{method: "GET", path: "/webhook_deliveries/{id}", class: single, handler: getDelivery},
+		{method: "POST", path: "/webhook_deliveries/{id}/replay", class: urgent, handler: replayDelivery},
 	}
 }
 
@@ -53,11 +107,35 @@ func notFound(*call) (reply, error) {
 	return reply{}, fault.New(fault.ResourceNotFound, "There is no such route. The routes are listed in /v1/openapi.json.")
 }
 
+// methods are the verbs that the contract uses.
+func methods() []string {
+	return []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
+}
+
+// refusePlain has a path that ends without a parameter refuse the verbs that it does not
+// have, also where they would fit one with a parameter: `replay` is no id. A name may be any
+// word, so that the verbs of the names in a folder stay: a template may be called `sync`.
+func (a *API) refusePlain(named map[string][]string) {
+	for pattern, own := range a.plain {
+		own = slices.Concat(named[path.Dir(pattern)], own)
+		for _, method := range methods() {
+			if !slices.Contains(own, method) {
+				a.router.Method(method, pattern, a.serve(&route{class: single, handler: a.methodNotAllowed, allowed: own}))
+			}
+		}
+	}
+}
+
 // methodNotAllowed names the verbs that the path does have.
 func (a *API) methodNotAllowed(c *call) (reply, error) {
-	allowed := []string{}
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
-		if a.router.Match(chi.NewRouteContext(), method, c.request.URL.Path) {
+	allowed := c.route.allowed
+	for _, method := range methods() {
+		found := chi.NewRouteContext()
+		if c.route.allowed != nil || !a.router.Match(found, method, c.request.URL.Path) {
+			continue
+		}
+		// A path that refuses some verbs by itself matches them, too.
+		if own, plain := a.plain[found.RoutePattern()]; !plain || slices.Contains(own, method) {
 			allowed = append(allowed, method)
 		}
 	}

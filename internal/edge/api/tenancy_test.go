@@ -9,6 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/webhooks"
+	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 	"github.com/parley-chat/parley/openapi"
 )
@@ -17,9 +21,49 @@ import (
 // returns its id. A new resource adds a line here, or the matrix fails on its routes.
 func owned(t *testing.T, client *apitest.Client) map[string]string {
 	t.Helper()
+	account := ownAccount(t, client)
+	conversation := client.World.Conversation(t, client.Org, account)
+	subscription := ownSubscription(t, client)
+	customer := client.World.Customer(t, client.Org).ID.String()
+	delivery, err := client.World.Webhooks.Deliveries(t.Context(), client.Org, webhooks.Filter{}, paging.Slice[webhooks.DeliveryID]{Limit: 1})
+	require.NoError(t, err)
+	label := client.World.Label(t, client.Org).ID.String()
 	return map[string]string{
-		"/labels/{id}": client.World.Label(t, client.Org).ID.String(),
+		"/labels/{id}":                label,
+		"/customers/{id}":             customer,
+		"/webhook_subscriptions/{id}": subscription.ID.String(),
+		"/webhook_deliveries/{id}":    delivery.Items[0].ID.String(),
+		"{secret_id}":                 subscription.Secrets[0].ID.String(),
+
+		"{phone_number_id}":                     *account.PhoneNumberID,
+		"{label_id}":                            label,
+		"/{phone_number_id}/contacts/{id}":      conversation.ContactID.String(),
+		"/{phone_number_id}/conversations/{id}": conversation.ID.String(),
 	}
+}
+
+// ownAccount is the client's only one, made when it is first asked for.
+func ownAccount(t *testing.T, client *apitest.Client) accounts.Account {
+	t.Helper()
+	if client.Number == "" {
+		client.Number = *client.World.Account(t, client.Org).PhoneNumberID
+	}
+	account, err := client.World.Accounts.Find(t.Context(), client.Org, client.Number)
+	require.NoError(t, err)
+	return account
+}
+
+// ownSubscription is the client's only one, made when it is first asked for.
+func ownSubscription(t *testing.T, client *apitest.Client) webhooks.Subscription {
+	t.Helper()
+	page, err := client.World.Webhooks.List(t.Context(), client.Org, paging.Slice[webhooks.SubscriptionID]{Limit: 1})
+	require.NoError(t, err)
+	if len(page.Items) == 1 {
+		return page.Items[0]
+	}
+	made, err := client.World.Webhooks.Create(t.Context(), client.Org, webhooks.Draft{URL: "https://example.com/", Events: events.Catalogue()})
+	require.NoError(t, err)
+	return made
 }
 
 // unknown has the form of an id and names nothing.
@@ -27,7 +71,16 @@ func unknown(id string) string { return id[:len(id)-10] + "0000000000" }
 
 // bodies are valid bodies of the operations that need one.
 func bodies() map[string]string {
-	return map[string]string{"updateLabel": `{"color":"red"}`}
+	return map[string]string{
+		"updateLabel": `{"color":"red"}`, "updateCustomer": `{"name":"Taken","status":"archived"}`,
+		"updateSubscription": `{"url":"https://example.org/taken","status":"paused"}`, "mintSecret": `{"expire_current_in":0}`,
+		"testSubscription": `{"event_type":"message.sent"}`,
+		"createContact":    `{"bsuid":"PT.1"}`, "updateContact": `{"name":"Taken"}`,
+		"attachContactLabel": `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B"}`,
+		"bulkLabelContacts":  `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B","operation":"detach","contact_ids":["ctc_01M6B1Z2YTSTSEJFBCW1HAVEDG"]}`,
+		"updateConversation": `{"status":"resolved"}`, "attachConversationLabel": `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B"}`,
+		"registerNumber": rightPIN,
+	}
 }
 
 var requestID = regexp.MustCompile(`req_[0-9A-Z]{26}`)
@@ -51,30 +104,56 @@ func TestTenancy_ForeignAndMissingAnswerTheSame(t *testing.T) {
 
 func askForOthers(t *testing.T, s *apitest.Server, client, stranger *apitest.Client, operation *openapi.Operation) (asked int) {
 	t.Helper()
-	foreign, known := owned(t, stranger)[operation.Path]
+	theirs := owned(t, stranger)
+	item, _, _ := strings.Cut(operation.Path, "{id}")
+	parameter := "{id}"
+	foreign, known := theirs[item+parameter]
+	if !strings.Contains(operation.Path, "{id}") {
+		// What belongs to the number itself: the number is what is asked for.
+		parameter = "{phone_number_id}"
+		foreign, known = theirs[parameter]
+	}
 	require.True(t, known, "%s has an id and no line in owned", operation.Path)
-	path := func(id string) string { return strings.Replace(operation.Path, "{id}", id, 1) }
-	before := stranger.Get(t, path(foreign)).Data(t)
+	// The number in the path is the caller's own: only what is asked for belongs to others.
+	own := *ownAccount(t, client).PhoneNumberID
+	at := func(number, id string) string {
+		if parameter == "{phone_number_id}" {
+			number = id
+		}
+		return strings.NewReplacer(
+			"{phone_number_id}", number, "{id}", id, "{secret_id}", theirs["{secret_id}"], "{name}", "hello_world", "{label_id}", theirs["{label_id}"],
+		).Replace(operation.Path)
+	}
+	look := func() any { return stranger.Get(t, "/accounts?status=all").List(t) }
+	if parameter == "{id}" {
+		where := strings.ReplaceAll(item, "{phone_number_id}", theirs["{phone_number_id}"]) + foreign
+		look = func() any { return stranger.Get(t, where).Data(t) }
+	}
+	before := look()
 	s.Clock.Move(time.Second)
-	ask := func(id string) (int, string, http.Header) {
+	ask := func(number, id string) (int, string, http.Header) {
 		asked++
 		var body any
 		if operation.Body != nil {
 			body = bodies()[operation.ID]
 		}
-		answer := client.Do(t, operation.Method, path(id), body)
+		answer := client.Do(t, operation.Method, at(number, id), body)
 		return answer.Status, requestID.ReplaceAllString(string(answer.Body), "req"), stable(answer.Header)
 	}
-	status, body, header := ask(foreign)
-	require.Equal(t, 404, status, "%s %s", operation.Method, operation.Path)
-	for _, other := range []string{unknown(foreign), "malformed", strings.ToLower(foreign), foreign + "0", "%20"} {
-		otherStatus, otherBody, otherHeader := ask(other)
+	status, body, header := ask(own, foreign)
+	require.Equal(t, 404, status, "%s %s: %s", operation.Method, operation.Path, body)
+	others := []string{unknown(foreign), "malformed", strings.ToLower(foreign) + "x", foreign + "0", "%20"}
+	for _, other := range others {
+		otherStatus, otherBody, otherHeader := ask(own, other)
 		require.Equal(t, status, otherStatus, "%s for %q", operation.ID, other)
 		require.Equal(t, body, otherBody, "%s for %q", operation.ID, other)
 		require.Equal(t, header, otherHeader, "%s for %q", operation.ID, other)
 	}
-	after := stranger.Get(t, path(foreign)).Data(t)
-	require.Equal(t, before, after, "%s touched a resource of another organization", operation.ID)
+	if strings.Contains(operation.Path, "{phone_number_id}") && parameter == "{id}" {
+		otherStatus, _, _ := ask(theirs["{phone_number_id}"], foreign)
+		require.Equal(t, 404, otherStatus, "%s under a number of another organization", operation.ID)
+	}
+	require.Equal(t, before, look(), "%s touched a resource of another organization", operation.ID)
 	return asked
 }
 
@@ -91,10 +170,27 @@ func TestTenancy_ListsShowOnlyTheirOrganization(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client, stranger, neighbour := s.Client(t), s.Client(t), s.Neighbour(t)
-	mine := s.Label(t, client.Org)
-	s.Label(t, stranger.Org)
-	neighbour.World.Label(t, neighbour.Org)
-	list := client.Get(t, "/labels").List(t)
-	require.Len(t, list, 1)
-	require.Equal(t, mine.ID.String(), list[0]["id"])
+	mine := owned(t, client)
+	label, customer := mine["/labels/{id}"], mine["/customers/{id}"]
+	for _, other := range []*apitest.Client{stranger, neighbour} {
+		owned(t, other)
+	}
+	require.Equal(t, []string{label}, walk(t, client, "/labels?limit=1"))
+	require.Equal(t, []string{mine["/webhook_subscriptions/{id}"]}, walk(t, client, "/webhook_subscriptions?limit=1"))
+	require.Equal(t, []string{mine["/webhook_deliveries/{id}"]}, walk(t, client, "/webhook_deliveries?limit=1"))
+	for _, path := range []string{"/customers?limit=1", "/customers?limit=1&q=customer", "/customers?limit=1&status=pending"} {
+		require.Equal(t, []string{customer}, walk(t, client, path))
+	}
+	number := "/" + mine["{phone_number_id}"]
+	for _, path := range []string{"/contacts?limit=1", "/contacts?limit=1&q=contact", "/contacts?limit=1&q=%2B351", "/contacts?limit=1&updated_since=2020-01-01T00:00:00Z"} {
+		require.Equal(t, []string{mine["/{phone_number_id}/contacts/{id}"]}, walk(t, client, number+path))
+	}
+	for _, path := range []string{"/conversations?limit=1", "/conversations?limit=1&status=open", "/conversations?limit=1&updated_since=2020-01-01T00:00:00Z"} {
+		require.Equal(t, []string{mine["/{phone_number_id}/conversations/{id}"]}, walk(t, client, number+path))
+	}
+	for _, path := range []string{"/accounts?limit=1", "/accounts?limit=1&status=all"} {
+		listed := client.Get(t, path).List(t)
+		require.Len(t, listed, 1)
+		require.Equal(t, mine["{phone_number_id}"], listed[0]["phone_number_id"])
+	}
 }

@@ -40,7 +40,7 @@ const amber, birch, routing = "amber", "birch", "routing"
 func connect(t *testing.T, url string, conns int32) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{
-		URL: url, Name: t.Name(), MaxConns: conns, AcquireWait: 20 * time.Second,
+		URL: pgtest.Patient(t, url), Name: t.Name(), MaxConns: conns, AcquireWait: time.Minute,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: []pgx.QueryTracer{pgtest.Tenancy(t)},
 	})
 	require.NoError(t, err)

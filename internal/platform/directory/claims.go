@@ -23,32 +23,47 @@ var ErrTaken = errors.New("the route is taken")
 func (d *Directory) Take(
 	ctx context.Context, kind Kind, key []byte, org ids.Org, commit func(ctx context.Context, generation int64) error,
 ) error {
-	generation, err := d.claim(ctx, kind, key, org)
+	return d.take(ctx, kind, key, org, nil, commit)
+}
+
+// TakeNumber is Take for a number, of a business account that others may have numbers of too.
+func (d *Directory) TakeNumber(
+	ctx context.Context, number, businessAccount string, org ids.Org, commit func(ctx context.Context, generation int64) error,
+) error {
+	return d.take(ctx, PhoneNumber, []byte(number), org, &businessAccount, commit)
+}
+
+func (d *Directory) take(
+	ctx context.Context, kind Kind, key []byte, org ids.Org, businessAccount *string,
+	commit func(ctx context.Context, generation int64) error,
+) error {
+	generation, err := d.claim(ctx, kind, key, org, businessAccount)
 	if err != nil {
 		return err
 	}
 	return d.finish(ctx, [...]string{"claimed", "committed", "confirmed"}, steps{
 		commit:  func(ctx context.Context) error { return commit(ctx, generation) },
-		confirm: func() error { return d.move(ctx, kind, key, org, generation, "claimed", "confirmed") },
-		undo:    func() error { return d.move(ctx, kind, key, org, generation, "claimed", "released") },
+		confirm: func() error { return d.move(ctx, kind, key, org, generation, "confirmed", "claimed") },
+		undo:    func() error { return d.move(ctx, kind, key, org, generation, "released", "claimed") },
 	})
 }
 
 // GiveBack announces that a route will be free, runs the commit in the cell and releases.
-// Until the cell has committed the route still leads to the organization.
+// Until the cell has committed the route still leads to the organization. One whose
+// confirmation was lost may be given back too: the cell has it.
 func (d *Directory) GiveBack(
 	ctx context.Context, kind Kind, key []byte, org ids.Org, generation int64, commit func(context.Context) error,
 ) error {
-	if err := d.move(ctx, kind, key, org, generation, "confirmed", "releasing"); err != nil {
+	if err := d.move(ctx, kind, key, org, generation, "releasing", "claimed", "confirmed"); err != nil {
 		return err
 	}
 	return d.finish(ctx, [...]string{"announced", "given back", "released"}, steps{
 		commit: commit,
 		confirm: func() error {
 			d.owners.Remove(routeKey{kind, string(key)})
-			return d.move(ctx, kind, key, org, generation, "releasing", "released")
+			return d.move(ctx, kind, key, org, generation, "released", "releasing")
 		},
-		undo: func() error { return d.move(ctx, kind, key, org, generation, "releasing", "confirmed") },
+		undo: func() error { return d.move(ctx, kind, key, org, generation, "confirmed", "releasing") },
 	})
 }
 
@@ -76,28 +91,33 @@ func (d *Directory) finish(ctx context.Context, names [3]string, s steps) error 
 	return nil
 }
 
-// refused tells a verb that said no, and so committed nothing, from a commit whose
-// outcome is unknown.
+// refused tells a verb that said no or could not even try, and so committed nothing, from
+// a commit whose outcome is unknown.
 func refused(err error) bool {
 	code := fault.Of(err)
-	return code != "" && code != fault.ServiceUnavailable
+	return code != "" && code != fault.ServiceUnavailable || postgres.Undone(err)
 }
 
 // A route is free when it never was or was released.
 const sqlClaim = `
-INSERT INTO directory.routes AS r (kind, key, org_id, generation, state, changed_at)
-VALUES (@kind, @key, @org, 1, 'claimed', @now)
+INSERT INTO directory.routes AS r (kind, key, org_id, business_account_id, generation, state, changed_at)
+VALUES (@kind, @key, @org, @business_account, 1, 'claimed', @now)
 ON CONFLICT (kind, key) DO UPDATE
 SET org_id = excluded.org_id,
+    business_account_id = excluded.business_account_id,
     generation = r.generation + 1,
     state = 'claimed',
     changed_at = excluded.changed_at
 WHERE r.state = 'released'
 RETURNING generation`
 
-func (d *Directory) claim(ctx context.Context, kind Kind, key []byte, org ids.Org) (generation int64, err error) {
+func (d *Directory) claim(
+	ctx context.Context, kind Kind, key []byte, org ids.Org, businessAccount *string,
+) (generation int64, err error) {
 	generation, err = postgres.InSystemTx(ctx, d.db, "directory", func(tx *postgres.Tx) (int64, error) {
-		return postgres.One[int64](ctx, tx, sqlClaim, postgres.Args{"kind": kind, "key": key, "org": org, "now": d.clock.Now()})
+		return postgres.One[int64](ctx, tx, sqlClaim, postgres.Args{
+			"kind": kind, "key": key, "org": org, "business_account": businessAccount, "now": d.clock.Now(),
+		})
 	})
 	if errors.Is(err, postgres.ErrNoRow) {
 		return 0, ErrTaken
@@ -108,17 +128,18 @@ func (d *Directory) claim(ctx context.Context, kind Kind, key []byte, org ids.Or
 const sqlMove = `
 UPDATE directory.routes
 SET state = @to,
+    business_account_id = CASE WHEN @to <> 'released' THEN business_account_id END,
     changed_at = @now
 WHERE kind = @kind
   AND key = @key
   AND org_id = @org
   AND generation = @generation
-  AND state = @from`
+  AND state = ANY (@from)`
 
 // ErrChanged means that a route was not in the state that a step starts from.
 var ErrChanged = errors.New("the route changed meanwhile")
 
-func (d *Directory) move(ctx context.Context, kind Kind, key []byte, org ids.Org, generation int64, from, to string) error {
+func (d *Directory) move(ctx context.Context, kind Kind, key []byte, org ids.Org, generation int64, to string, from ...string) error {
 	moved, err := postgres.InSystemTx(ctx, d.db, "directory", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sqlMove, postgres.Args{
 			"kind": kind, "key": key, "org": org, "generation": generation, "from": from, "to": to, "now": d.clock.Now(),

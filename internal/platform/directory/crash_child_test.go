@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
@@ -23,6 +22,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/schema"
 )
 
@@ -72,14 +73,14 @@ func TestCrashChild(t *testing.T) {
 	c.routes = directory.New(open(t, c.plan.URLs[routing]), c.clock, directory.OnStep(c.reach))
 	c.db = open(t, c.plan.URLs[c.plan.Cell], c)
 	require.NoError(t, c.operate(t))
-	time.Sleep(time.Second) // whoever dies in the commit may see its end
+	time.Sleep(time.Minute) // whoever dies in the commit may see its end
 	t.Fatalf("survived %s", c.plan.Step)
 }
 
 func open(t *testing.T, url string, tracers ...pgx.QueryTracer) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{
-		URL: url, Name: childName, MaxConns: 2, AcquireWait: 10 * time.Second,
+		URL: pgtest.Patient(t, url), Name: childName, MaxConns: 2, AcquireWait: time.Minute,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: tracers,
 	})
 	require.NoError(t, err)
@@ -115,7 +116,7 @@ func (c *child) operate(t *testing.T) error {
 		return err
 	}
 	services, err := cell.New(cell.Deps{
-		Name: plan.Cell, DB: c.db, Clock: c.clock, Directory: c.routes, Logger: slog.New(slog.DiscardHandler),
+		Name: plan.Cell, DB: c.db, Clock: c.clock, Directory: c.routes, Logger: canary.Logger(t),
 	})
 	require.NoError(t, err)
 	if plan.Kind == directory.APIKey {

@@ -181,7 +181,7 @@ func (w *world) awaitDead(t *testing.T) {
 				SELECT count(*) FROM pg_stat_activity
 				WHERE datname = current_database() AND application_name = @name`, postgres.Args{"name": childName})
 			return err == nil && alive == 0
-		}, 20*time.Second, 20*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 	}
 }
 

@@ -141,12 +141,13 @@ func (d *Directory) HomeOf(ctx context.Context, org ids.Org) (Home, error) {
 }
 
 const sqlOrgsOfBusinessAccount = `
-SELECT org_id
-FROM directory.business_accounts
+SELECT DISTINCT org_id
+FROM directory.routes
 WHERE business_account_id = @id
 ORDER BY org_id`
 
-// OrgsOfBusinessAccount lists who has a number of a business account.
+// OrgsOfBusinessAccount lists who has a number of a business account, or is about to: the
+// cell decides.
 func (d *Directory) OrgsOfBusinessAccount(ctx context.Context, id string) ([]ids.Org, error) {
 	return postgres.Many[ids.Org](ctx, d.scope(), sqlOrgsOfBusinessAccount, postgres.Args{"id": id})
 }

@@ -168,8 +168,9 @@ func TestTakeAndGiveBack_WhenTheCommitFails(t *testing.T) {
 	}{
 		"a refusal is undone at once":          {fault.New(fault.LimitReached, "no"), "released", "released", "confirmed", "released", "confirmed", "confirmed"},
 		"an unknown outcome waits":             {errors.New("who knows"), "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
-		"a broken commit waits":                {fault.OutcomeUnknown(errors.New("broken")), "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
+		"a broken commit waits":                {fault.OutcomeUnknown(errors.Join(postgres.ErrUnanswered, errors.New("broken"))), "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
 		"a deadline waits":                     {context.DeadlineExceeded, "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
+		"what could not be tried is undone":    {fault.Unavailable(0, errors.New("busy")), "released", "released", "confirmed", "released", "confirmed", "confirmed"},
 		"a wrapped refusal is undone as it is": {fmt.Errorf("because: %w", fault.NotFound("plan")), "released", "released", "confirmed", "released", "confirmed", "confirmed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -159,14 +159,33 @@ func TestOrgsOfBusinessAccount(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 	first, second := a.org(t, amber), a.org(t, amber)
-	for _, row := range []struct {
-		account string
-		org     ids.Org
-	}{{"104996122399160", second}, {"104996122399160", first}, {"215589313241560", second}} {
-		_, err := a.db.Pool().Exec(t.Context(), `INSERT INTO directory.business_accounts VALUES ($1, $2)`, row.account, row.org)
-		require.NoError(t, err)
+	take := func(number, account string, org ids.Org) int64 {
+		var taken int64
+		require.NoError(t, a.TakeNumber(t.Context(), number, account, org, func(_ context.Context, generation int64) error {
+			taken = generation
+			return nil
+		}))
+		return taken
 	}
+	take("100000000000001", "104996122399160", second)
+	gone := take("100000000000002", "104996122399160", first)
+	kept := take("100000000000003", "104996122399160", first)
+	take("100000000000004", "215589313241560", second)
 	both, err := a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
 	require.NoError(t, err)
 	require.Equal(t, []ids.Org{first, second}, both)
+
+	release := func(number string, generation int64) {
+		require.NoError(t, a.GiveBack(t.Context(), directory.PhoneNumber, []byte(number), first, generation, func(context.Context) error {
+			return nil
+		}))
+	}
+	release("100000000000002", gone)
+	both, err = a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
+	require.NoError(t, err)
+	require.Equal(t, []ids.Org{first, second}, both, "it has another number")
+	release("100000000000003", kept)
+	one, err := a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
+	require.NoError(t, err)
+	require.Equal(t, []ids.Org{second}, one)
 }

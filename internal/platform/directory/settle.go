@@ -92,7 +92,7 @@ func (d *Directory) settle(ctx context.Context, step Unsettled, holds Holder) er
 	if held {
 		outcome = "confirmed"
 	}
-	err = d.move(ctx, step.Kind, step.Key, step.OrgID, step.Generation, step.State, outcome)
+	err = d.move(ctx, step.Kind, step.Key, step.OrgID, step.Generation, outcome, step.State)
 	if errors.Is(err, ErrChanged) {
 		return nil // its owner came back and finished
 	}

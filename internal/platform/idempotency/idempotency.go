@@ -30,6 +30,9 @@ var ErrStored = errors.New("the answer of this key was stored meanwhile")
 var errReuse = fault.New(fault.IdempotencyKeyReuse,
 	"This Idempotency-Key was used for another request in the last 24 hours. Use a new key for each new request.")
 
+var errInProgress = fault.New(fault.IdempotencyInProgress,
+	"A request with this Idempotency-Key is still being processed. Retry in a moment to get its answer.")
+
 var validKey = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
 
 // Request is what a key stands for: the same key with other parts is another request.
@@ -85,13 +88,27 @@ type row struct {
 	Answer      []byte
 }
 
+// A lease is a use of the key that has no answer yet.
 const sqlFind = `
-SELECT fingerprint, answer
-FROM idempotency_keys
-WHERE org_id = @org_id
-  AND key = @key
-  AND created_at > @since
-ORDER BY created_at DESC
+(
+    SELECT fingerprint, answer
+    FROM idempotency_keys
+    WHERE org_id = @org_id
+      AND key = @key
+      AND created_at > @since
+    ORDER BY created_at DESC
+    LIMIT 1
+)
+UNION ALL
+(
+    SELECT fingerprint, NULL
+    FROM idempotency_leases
+    WHERE org_id = @org_id
+      AND key = @key
+      AND created_at > @since
+    ORDER BY created_at DESC
+    LIMIT 1
+)
 LIMIT 1`
 
 // Find returns the stored answer of a request, or nil when there is none.
@@ -105,6 +122,9 @@ func (s *Store) Find(ctx context.Context, scope postgres.Scope, request Request)
 	}
 	if !s.mac.Matches(stored.Fingerprint, request.Parts...) {
 		return nil, errReuse
+	}
+	if stored.Answer == nil {
+		return nil, nil //nolint:nilnil // no answer yet is not an error
 	}
 	plain, err := s.box.Open(stored.Answer, request.identity())
 	if err != nil {
@@ -131,8 +151,7 @@ func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) e
 	case err != nil:
 		return err
 	case !locked.Request:
-		return fault.New(fault.IdempotencyInProgress,
-			"A request with this Idempotency-Key is still being processed. Retry in a moment to get its answer.")
+		return errInProgress
 	case !locked.Key:
 		return errReuse
 	}

@@ -16,6 +16,9 @@ func (id Public[K]) Any() Any { return Any{bytes: id.ulid} }
 // Any forgets the noun.
 func (id Plain[K]) Any() Any { return Any(id) }
 
+// Derived is an id that follows from something else, a digest for example.
+func Derived(from [16]byte) Any { return Any{bytes: from} }
+
 // From is the id of a noun again, for who knows that it is one.
 func From[K Kind](id Any) Public[K] { return Public[K]{ulid: id.bytes} }
 

@@ -4,10 +4,8 @@
 package ids
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -23,19 +21,6 @@ type Kind interface {
 type Public[K Kind] struct{ ulid ulid.ULID }
 
 var errMalformed = errors.New("malformed id")
-
-// entropy is shared by the process, so that ids minted one after the other in one
-// millisecond keep their order.
-var entropy = struct { //nolint:gochecknoglobals // a source of randomness carries no state a caller could see
-	sync.Mutex
-	*ulid.MonotonicEntropy
-}{MonotonicEntropy: ulid.Monotonic(rand.Reader, 0)}
-
-func mint(at time.Time) ulid.ULID {
-	entropy.Lock()
-	defer entropy.Unlock()
-	return ulid.MustNew(ulid.Timestamp(at), entropy.MonotonicEntropy)
-}
 
 // New mints an id whose creation time is at.
 func New[K Kind](at time.Time) Public[K] { return Public[K]{ulid: mint(at)} }

@@ -105,19 +105,24 @@ func TestParse_AcceptsOnlyThePrintedForm_OfAnyText(t *testing.T) {
 	})
 }
 
-//nolint:paralleltest // ids minted meanwhile for another millisecond would part the sequence
+// TestNew_KeepsTheOrderOfMinting: also while others mint for milliseconds around it.
 func TestNew_KeepsTheOrderOfMinting(t *testing.T) {
+	t.Parallel()
 	const count = 10_000
 	minted := make([]string, count)
 	for i := range minted {
-		minted[i] = ids.New[zebra](start.Add(time.Duration(i/1_000) * time.Millisecond)).String() // a thousand in each millisecond
+		at := start.Add(time.Duration(i/1_000) * time.Millisecond) // a thousand in each millisecond
+		minted[i] = ids.New[zebra](at).String()
+		ids.New[zebra](at.Add(-time.Millisecond))
+		ids.New[zebra](at.Add(time.Second))
+		ids.New[zebra](at.Add(time.Duration(i%1_000) * 4096 * time.Millisecond)) // whatever their distance
 	}
 	require.True(t, slices.IsSorted(minted))
 	require.Len(t, slices.Compact(minted), count)
 }
 
-//nolint:paralleltest // as above
 func TestNew_NeverMintsTwice(t *testing.T) {
+	t.Parallel()
 	const minters, each = 16, 2_000
 	minted := make([][]zebraID, minters)
 	var group sync.WaitGroup
@@ -204,8 +209,8 @@ func TestParsePlain_AcceptsOnlyThePrintedForm(t *testing.T) {
 	})
 }
 
-//nolint:paralleltest // as above
 func TestPlain_KeepsTheOrderOfMinting(t *testing.T) {
+	t.Parallel()
 	const count = 10_000
 	minted := make([]ids.Org, count)
 	for i := range minted {

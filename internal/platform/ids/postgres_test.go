@@ -44,9 +44,8 @@ func TestIds_AreUUIDsInTheDatabase(t *testing.T) {
 }
 
 // TestIds_SortInTheDatabaseAsTheyWereMinted is why a list by id is a list by creation.
-//
-//nolint:paralleltest // ids minted meanwhile for another millisecond would part the sequence
 func TestIds_SortInTheDatabaseAsTheyWereMinted(t *testing.T) {
+	t.Parallel()
 	whole := pgtest.Open(t).System("a test of ids")
 	const count = 2_000
 	var minted []zebraID

@@ -22,11 +22,16 @@ const schema = "river"
 // Table is where the jobs stand, for statements that claim one together with what it is for.
 const Table = schema + ".river_job"
 
+// Maintenance is the queue for everything that is in no hurry.
+const Maintenance = "maintenance"
+
 const (
 	// maxAttempts ends the retries of a job that fails in ever new ways.
 	maxAttempts = 12
 	// notifyEvery is how often one process tells the others at most that a queue has a new job.
-	notifyEvery = 20 * time.Millisecond
+	notifyEvery = 5 * time.Millisecond
+	// fetchEvery is how often a process asks for jobs at most.
+	fetchEvery = 10 * time.Millisecond
 )
 
 // Args are what a job carries: ids, never secrets or content.

@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
@@ -37,7 +37,7 @@ func newBench(t *testing.T, now clock.Clock) *bench {
 	t.Helper()
 	b := &bench{db: pgtest.Open(t), clock: now}
 	var err error
-	b.queue, err = jobs.NewQueue(b.db, now, slog.New(slog.DiscardHandler))
+	b.queue, err = jobs.NewQueue(b.db, now, canary.Logger(t))
 	require.NoError(t, err)
 	return b
 }
@@ -57,7 +57,7 @@ func (b *bench) run(t *testing.T, work jobs.Work[chore]) (runner *jobs.Runner, s
 	set := jobs.NewSet()
 	set.Queue(maintenance, 8, 20*time.Millisecond)
 	jobs.Handle(set, work)
-	runner, err := jobs.NewRunner(b.db, b.clock, slog.New(slog.DiscardHandler), set)
+	runner, err := jobs.NewRunner(b.db, b.clock, canary.Logger(t), set)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var group sync.WaitGroup
@@ -80,7 +80,7 @@ func (b *bench) exec(t *testing.T, sql string) {
 
 func eventually(t *testing.T, what string, asked func() bool) {
 	t.Helper()
-	require.Eventually(t, asked, 15*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, asked, time.Minute, 5*time.Millisecond, what)
 }
 
 func TestAJobExistsOnlyOnceItsTransactionIsCommitted(t *testing.T) {

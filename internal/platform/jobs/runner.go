@@ -40,14 +40,14 @@ type Set struct {
 // NewSet starts with the queue for everything that is in no hurry.
 func NewSet() *Set {
 	s := &Set{workers: river.NewWorkers(), queues: map[string]river.QueueConfig{}}
-	s.Queue("maintenance", 8, time.Second)
+	s.Queue(Maintenance, 8, time.Second)
 	return s
 }
 
 // Queue has up to workers jobs of a queue done at once. Other processes announce new
 // jobs; every poll the queue is looked at without being told.
 func (s *Set) Queue(name string, workers int, poll time.Duration) {
-	s.queues[name] = river.QueueConfig{MaxWorkers: workers, FetchCooldown: min(notifyEvery, poll), FetchPollInterval: poll}
+	s.queues[name] = river.QueueConfig{MaxWorkers: workers, FetchCooldown: min(fetchEvery, poll), FetchPollInterval: poll}
 }
 
 // Handle registers how a kind of job is done.

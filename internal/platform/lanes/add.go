@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
@@ -32,6 +34,8 @@ type added struct {
 	due   map[ids.Any]bool
 	later map[ids.Any]bool
 	rows  []laneRow
+	// known are lanes whose rows were added by a statement of the caller's own.
+	known map[ids.Any]laneState
 }
 
 type laneRow struct {
@@ -62,9 +66,61 @@ func (l *Lanes) AddTx(ctx context.Context, tx *postgres.Tx, kind string, lane id
 	return nil
 }
 
-// TouchTx says that due rows were added to a lane by a statement of the caller's own.
+// TouchTx has a lane looked at that has due rows.
 func (l *Lanes) TouchTx(tx *postgres.Tx, kind string, lane ids.Any) {
 	l.keptTx(tx).touch(kind, lane, true)
+}
+
+// Adding is for a statement that adds rows itself: an INSERT whose columns are lane_id,
+// priority, due_at, id, key. It must return the lanes as Touched selects them, or have each
+// of them touched by TouchTx. Opening makes lanes: lane_id, org_id, kind.
+const (
+	Opening = `INSERT INTO lanes (lane_id, org_id, kind)`
+	Adding  = `INSERT INTO lane_rows (lane_id, priority, due_at, id, key)`
+	Touched = `SELECT lane_id, org_id, kind, armed, slow FROM lanes`
+)
+
+// AddedTx wakes the lanes to which a statement of the caller's own, made of Adding and
+// Touched, has just added due rows.
+func (l *Lanes) AddedTx(ctx context.Context, tx *postgres.Tx, kind, sql string, args postgres.Args) error {
+	states, err := postgres.Many[laneState](ctx, tx, sql, args)
+	if err != nil || len(states) == 0 {
+		return err
+	}
+	kept := l.keptTx(tx)
+	for _, state := range states {
+		kept.touch(kind, state.LaneID, true)
+		kept.known[state.LaneID] = state
+	}
+	return nil
+}
+
+// AddLastTx is AddedTx for a statement that may go with the commit: it does where the lanes
+// of the organization were just seen busy.
+func (l *Lanes) AddLastTx(ctx context.Context, tx *postgres.Tx, kind, sql string, args postgres.Args) error {
+	of := orgKind{tx.Org(), kind}
+	if !l.busy.org(l.clock.Now(), of) {
+		if err := l.AddedTx(ctx, tx, kind, sql, args); err != nil {
+			return err
+		}
+		known := slices.Collect(maps.Values(l.keptTx(tx).known))
+		tx.AfterCommit(func() { l.busy.learnOrg(l.clock.Now(), of, known) })
+		return nil
+	}
+	var states []laneState
+	tx.Last(sql, args, func(rows pgx.Rows) (err error) {
+		states, err = pgx.CollectRows(rows, pgx.RowToStructByName[laneState])
+		return err
+	})
+	tx.AfterCommit(func() {
+		l.busy.learnOrg(l.clock.Now(), of, states)
+		touched := make([]ids.Any, len(states))
+		for i, state := range states {
+			touched[i] = state.LaneID
+		}
+		l.committed(nil, touched, touched)
+	})
+	return nil
 }
 
 func (k *added) touch(kind string, lane ids.Any, due bool) {
@@ -78,17 +134,34 @@ func (k *added) touch(kind string, lane ids.Any, due bool) {
 
 func (l *Lanes) keptTx(tx *postgres.Tx) *added {
 	return postgres.Keep(tx, l, func() *added {
-		kept := &added{kinds: map[ids.Any]string{}, due: map[ids.Any]bool{}, later: map[ids.Any]bool{}}
+		kept := &added{kinds: map[ids.Any]string{}, due: map[ids.Any]bool{}, later: map[ids.Any]bool{}, known: map[ids.Any]laneState{}}
 		tx.BeforeCommit(func(ctx context.Context) error { return l.commitTx(ctx, tx, kept) })
 		return kept
 	})
 }
 
-// commitTx writes the rows and arms the lanes that are idle, last of all in the
-// transaction and in one order, so that lanes are locked briefly and without deadlocks.
+// commitTx writes the rows, with the commit if all lanes are known to be busy.
 func (l *Lanes) commitTx(ctx context.Context, tx *postgres.Tx, kept *added) error {
 	touched := slices.SortedFunc(maps.Keys(kept.kinds), ids.Any.Compare)
-	states, err := kept.writeTx(ctx, tx, touched)
+	if len(kept.later) > 0 || len(kept.known) > 0 || !l.busy.all(l.clock.Now(), tx.Org(), kept.kinds) {
+		return l.writeTx(ctx, tx, kept, touched)
+	}
+	if len(kept.rows) > 0 {
+		sql, args := kept.statement(touched)
+		tx.Last(sql, args, func(rows pgx.Rows) error {
+			states, err := pgx.CollectRows(rows, pgx.RowToStructByName[laneState])
+			l.busy.learn(l.clock.Now(), states)
+			return err
+		})
+	}
+	tx.AfterCommit(func() { l.committed(nil, touched, touched) })
+	return nil
+}
+
+// writeTx writes the rows and arms the lanes that are idle, last of all in the
+// transaction and in one order, so that lanes are locked briefly and without deadlocks.
+func (l *Lanes) writeTx(ctx context.Context, tx *postgres.Tx, kept *added, touched []ids.Any) error {
+	states, err := kept.statesTx(ctx, tx, touched)
 	if err != nil {
 		return err
 	}
@@ -109,12 +182,19 @@ func (l *Lanes) commitTx(ctx context.Context, tx *postgres.Tx, kept *added) erro
 		return err
 	}
 	tx.AfterCommit(func() {
-		if engine := l.engine.Load(); engine != nil {
-			engine.offer(armed, touched)
-		}
-		l.looker.later(kept.unsure(touched, armed))
+		l.busy.learn(l.clock.Now(), states)
+		l.committed(armed, touched, kept.unsure(touched, armed))
 	})
 	return nil
+}
+
+// committed has lanes drained that were armed here, and looks at those that may have been
+// disarmed meanwhile.
+func (l *Lanes) committed(armed []wake, touched, unsure []ids.Any) {
+	if engine := l.engine.Load(); engine != nil {
+		engine.offer(armed, touched)
+	}
+	l.looker.later(unsure)
 }
 
 // unsure are the lanes to look at again: all but those that were armed here for the only
@@ -125,16 +205,24 @@ func (k *added) unsure(touched []ids.Any, armed []wake) []ids.Any {
 	})
 }
 
-func (k *added) writeTx(ctx context.Context, tx *postgres.Tx, touched []ids.Any) ([]laneState, error) {
+func (k *added) statesTx(ctx context.Context, tx *postgres.Tx, touched []ids.Any) ([]laneState, error) {
+	if len(k.rows) == 0 && len(k.known) == len(touched) {
+		return slices.SortedFunc(maps.Values(k.known), func(a, b laneState) int { return a.LaneID.Compare(b.LaneID) }), nil
+	}
+	sql, args := k.statement(touched)
+	return postgres.Many[laneState](ctx, tx, sql, args)
+}
+
+func (k *added) statement(touched []ids.Any) (string, postgres.Args) {
 	if len(touched) == 1 && len(k.rows) == 1 {
 		row := k.rows[0].row
-		return postgres.Many[laneState](ctx, tx, sqlAddOne, postgres.Args{
+		return sqlAddOne, postgres.Args{
 			"lane_id": touched[0], "priority": row.Priority, "due_at": row.DueAt, "id": row.ID, "key": row.Key,
-		})
+		}
 	}
 	args := columns("", k.rows)
 	args["touched"] = touched
-	return postgres.Many[laneState](ctx, tx, sqlAdd, args)
+	return sqlAdd, args
 }
 
 // columns are rows turned on their side, for unnest.

@@ -51,6 +51,33 @@ func (l *Lanes) UnblockTx(ctx context.Context, tx *postgres.Tx, kind string, lan
 	return err
 }
 
+// HoldTx has the transaction go first among those that settle or change a lane. Whoever
+// also locks what the lane is for must hold the lane before.
+func (l *Lanes) HoldTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) error {
+	_, err := tx.Exec(ctx, sqlLock, postgres.Args{"lanes": []ids.Any{lane}})
+	return err
+}
+
+// Keys stay held: who holds one may start, the others of the key still wait for it.
+const sqlHurry = `
+WITH later AS (
+    DELETE FROM lane_rows WHERE lane_id = @lane_id AND due_at > @now RETURNING priority, id, key
+)
+INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
+SELECT @lane_id, priority, timestamptz 'epoch' + interval '1 ms' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint, id, key
+FROM later
+ON CONFLICT DO NOTHING`
+
+// HurryTx makes rows that wait for their retry due. Each stands where its id says that it
+// was made, so that the lane goes on with the oldest and the rows of a key keep their order.
+func (l *Lanes) HurryTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any) error {
+	_, err := tx.Exec(ctx, sqlHurry, postgres.Args{"lane_id": lane, "now": l.clock.Now()})
+	if err == nil {
+		l.TouchTx(tx, kind, lane)
+	}
+	return err
+}
+
 const sqlDissolve = `
 WITH gone AS (
     DELETE FROM lanes WHERE org_id = @org RETURNING lane_id

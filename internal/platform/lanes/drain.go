@@ -16,8 +16,11 @@ const (
 	batchRows = 100
 	// deepest bounds how far past rows whose keys are busy a drainer looks.
 	deepest = 2_000
-	// flushAfter is how long a result may wait for others.
-	flushAfter = 50 * time.Millisecond
+	// gather is how long a result may wait for others.
+	gather = 50 * time.Millisecond
+	// A drainer that still works asks for more so much later as it would read rows again,
+	// and not much later.
+	takePerRow, takeEvery = 100 * time.Microsecond, 10 * time.Millisecond
 	// recheck is how often a drainer that still works looks for new rows.
 	recheck = 100 * time.Millisecond
 	// sliceTime and sliceRows are a lane's turn while others wait for theirs.
@@ -46,8 +49,10 @@ type drain struct {
 	waiting  []Row
 	running  map[ids.Any]inFlight
 	busyKeys map[ids.Any]bool
-	done     chan Result
+	done     chan *Result
 	results  []Result
+	beside   *besideFlush
+	flushed  chan *besideFlush
 	oldest   clock.Watch
 	limiter  *rate.Limiter
 	guard    int
@@ -55,27 +60,33 @@ type drain struct {
 	slots     int
 	latency   int
 	drained   bool // the last take left nothing due behind
+	fresh     bool // rows came since
 	ending    bool // no row starts any more
 	urgent    bool // results should not wait for more
 	probing   bool // one row alone, after a block
 	careful   int  // rows still to be worked alone
 	slice     clock.Watch
+	took      clock.Watch
+	ended     clock.Watch // when a row last did
+	stepped   clock.Watch // when a row of a later priority last started
 	sliceRows int
 	turns     int
 	tries     int
 
 	// What others may touch while the drain runs.
-	nudged  chan struct{}
-	held    atomic.Bool     // somebody blocked the lane
-	leaving atomic.Bool     // the lane is being given up
-	ctx     context.Context //nolint:containedctx // ends when the lane is lost
-	lost    context.CancelCauseFunc
-	loops   atomic.Int64
+	nudged chan struct{}
+	held   atomic.Bool // somebody blocked the lane
+	// blocking is set while a settlement is written that blocks the lane.
+	blocking atomic.Bool
+	leaving  atomic.Bool     // the lane is being given up
+	ctx      context.Context //nolint:containedctx // ends when the lane is lost
+	lost     context.CancelCauseFunc
+	loops    atomic.Int64
 }
 
 // claim takes the first rows, and with them the lane.
 func (d *drain) claim(ctx context.Context, how claim) error {
-	first, err := d.e.takes.ask(ctx, d.question(how, batchRows))
+	first, err := d.e.takes.Ask(ctx, d.question(how, batchRows))
 	if err == nil && !first.owned {
 		err = errLost
 	}
@@ -116,7 +127,8 @@ func (d *drain) adopt(first taken) {
 }
 
 func (d *drain) loop(ctx context.Context) error {
-	tick := time.NewTicker(flushAfter / 2)
+	defer d.awaitBeside()
+	tick := time.NewTicker(gather / 2)
 	defer tick.Stop()
 	looked, stop := clock.StartWatch(), d.e.stopping
 	for {
@@ -128,7 +140,8 @@ func (d *drain) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(d.running) == 0 && wait == 0 || d.flushDue() {
+		wait = max(wait, d.linger())
+		if d.beside == nil && (len(d.running) == 0 && wait == 0 || d.flushDue()) {
 			over, err := d.settleResults(ctx)
 			if over || err != nil {
 				return err
@@ -137,16 +150,20 @@ func (d *drain) loop(ctx context.Context) error {
 		}
 		select {
 		case result := <-d.done:
-			d.finished(result)
+			d.finished(*result)
 			d.finishedMore()
+		case done := <-d.flushed:
+			if err := d.conclude(ctx, done); err != nil {
+				return err
+			}
 		case <-d.nudged:
-			if d.drained = false; d.held.Load() {
+			if d.drained, d.fresh = false, true; d.held.Load() {
 				d.waiting, d.ending = nil, true
 			}
 		case <-tick.C:
 			d.finishedMore() // who has finished is not hung, however long this loop stood still
 			if d.abandonHung(); looked.Elapsed() > recheck {
-				d.drained, looked = false, clock.StartWatch()
+				d.drained, d.fresh, looked = false, true, clock.StartWatch()
 			}
 		case <-after(wait):
 		case <-stop:
@@ -172,9 +189,12 @@ func (d *drain) settleResults(ctx context.Context) (over bool, err error) {
 	switch {
 	case idle && d.ending:
 		return true, d.flush(ctx, settlement{ending: handOver})
-	case idle && len(d.waiting) == 0 && d.drained:
+	case idle && len(d.waiting) == 0 && d.drained && d.linger() == 0:
 		return true, d.flush(ctx, settlement{ending: disarm})
 	case len(d.results) == 0:
+		return false, nil
+	case d.mayFlushBeside():
+		d.flushBeside(ctx)
 		return false, nil
 	default:
 		return false, d.flush(ctx, settlement{ending: keep})
@@ -200,12 +220,16 @@ const maxTurns = 4
 
 // refill takes more rows when none of those at hand can start.
 func (d *drain) refill(ctx context.Context) error {
-	if d.ending || d.drained || d.startable() || len(d.running) >= d.cap() {
+	if d.ending || d.drained || d.startable() && !d.mayBeOvertaken() || len(d.running) >= d.cap() {
 		return nil
 	}
-	known := len(d.waiting) + len(d.running) + len(d.results)
+	known := len(d.waiting) + len(d.running) + len(d.unsettled())
+	if len(d.running) > 0 && d.took.Elapsed() < min(time.Duration(known)*takePerRow, takeEvery) {
+		return nil
+	}
+	d.took, d.fresh = clock.StartWatch(), false
 	limit := min(batchRows+known, deepest)
-	more, err := d.e.takes.ask(ctx, d.question(owned, limit))
+	more, err := d.e.takes.Ask(ctx, d.question(owned, limit))
 	if err != nil {
 		return d.pause(ctx, err)
 	}
@@ -226,11 +250,12 @@ func (d *drain) blocked() bool {
 
 // receive keeps rows that are not at hand yet, in the order in which they should start.
 func (d *drain) receive(rows []Row, limit int) {
-	known := make(map[ids.Any]bool, len(d.waiting)+len(d.results))
+	unsettled := d.unsettled()
+	known := make(map[ids.Any]bool, len(d.waiting)+len(unsettled))
 	for _, row := range d.waiting {
 		known[row.ID] = true
 	}
-	for _, result := range d.results {
+	for _, result := range unsettled {
 		known[result.Row.ID] = true
 	}
 	perPriority := make([]int, maxPriorities)

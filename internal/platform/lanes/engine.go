@@ -13,6 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/together"
 )
 
 // Engine drains lanes. River wakes them; a lane that this very process has armed is
@@ -23,9 +24,9 @@ type Engine struct {
 	clock  clock.Clock
 	logger *slog.Logger
 
-	takes   *together[takeQuestion, taken]
-	settles *together[settlement, bool]
-	looks   *together[ids.Any, struct{}]
+	takes   *together.Asker[takeQuestion, taken]
+	settles *together.Asker[settlement, bool]
+	looks   *together.Asker[ids.Any, struct{}]
 
 	// working is the context of every drain; it ends when stopping took too long.
 	working  context.Context //nolint:containedctx // a drain outlives the job that woke its lane
@@ -56,6 +57,8 @@ type crewOf struct {
 type crew struct {
 	busy    chan struct{}
 	waiting atomic.Int64
+	// entered counts those of the busy ones that have their lane; the engine's lock guards it.
+	entered int
 	// refused is when a lane was last sent back to River.
 	refused atomic.Pointer[clock.Watch]
 }
@@ -77,16 +80,16 @@ func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 		e.crews[crewOf{kind.Name, false}] = &crew{busy: make(chan struct{}, kind.Workers)}
 		e.crews[crewOf{kind.Name, true}] = &crew{busy: make(chan struct{}, kind.SlowWorkers)}
 	}
-	e.takes = newTogether(2, 200, e.take)
-	e.settles = newTogether(2, 200, e.settle)
-	e.looks = newTogether(1, 500, func(ctx context.Context, asked []ids.Any) ([]struct{}, error) {
+	e.takes = together.New(2, 200, e.take)
+	e.settles = together.New(2, 200, e.settle)
+	e.looks = together.New(1, 500, func(ctx context.Context, asked []ids.Any) ([]struct{}, error) {
 		return make([]struct{}, len(asked)), lanes.look(ctx, asked)
 	})
 	return e
 }
 
 const (
-	lanePoll = 100 * time.Millisecond
+	lanePoll = 50 * time.Millisecond
 	slowPoll = 500 * time.Millisecond
 	// stopWithin is how long rows under way may take when the process stops.
 	stopWithin = 15 * time.Second
@@ -156,6 +159,7 @@ func (e *Engine) admit(ctx context.Context, id int64, args wakeArgs) (*drain, er
 	}
 	d := e.enter(kind, w, crew)
 	if d == nil {
+		crew.refused.Store(new(clock.StartWatch()))
 		return nil, jobs.Later(lanePoll)
 	}
 	return d, nil
@@ -198,10 +202,11 @@ func (e *Engine) offer(armed []wake, touched []ids.Any) {
 }
 
 // lookAgain looks at a lane that was just disarmed, beside whatever comes next here.
-func (e *Engine) lookAgain(lane ids.Any) {
+func (e *Engine) lookAgain(lane Lane) {
+	e.lanes.busy.forget(lane)
 	e.underWay.Go(func() {
-		if _, err := e.looks.ask(e.working, lane); err != nil {
-			e.logger.WarnContext(e.working, "lane.not_looked_at", "lane", lane, "error", err) // the sweep finds it
+		if _, err := e.looks.Ask(e.working, lane.ID); err != nil {
+			e.logger.WarnContext(e.working, "lane.not_looked_at", "lane", lane.ID, "error", err) // the sweep finds it
 		}
 	})
 }
@@ -211,8 +216,13 @@ func (e *Engine) lookAgain(lane ids.Any) {
 func (e *Engine) overShare(crew *crew, of orgKind) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.over(crew, of, len(crew.busy))
+}
+
+// over is for who holds the lock.
+func (e *Engine) over(crew *crew, of orgKind, busy int) bool {
 	most := cap(crew.busy)
-	return most >= smallCrew && len(crew.busy) >= most/2 && len(e.byOrg[of]) >= most/4
+	return most >= smallCrew && busy >= most/2 && len(e.byOrg[of]) >= most/4
 }
 
 const (
@@ -233,7 +243,8 @@ func (e *Engine) awaitShare(crew *crew, of orgKind) bool {
 	}
 }
 
-// enter gives a worker of the crew, already taken, to a lane; or frees it and returns nil.
+// enter gives a worker of the crew, already taken, to a lane; or frees it and returns nil,
+// also when others of the organization, who asked for their share at the same time, came first.
 func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -244,11 +255,15 @@ func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
 		return nil
 	default:
 	}
+	if e.over(crew, of, crew.entered) {
+		<-crew.busy
+		return nil
+	}
 	d := &drain{
 		e: e, kind: kind, wake: w, crew: crew, slice: clock.StartWatch(),
 		guard:   rand.IntN(guardEvery), //nolint:gosec // only spreads
 		running: map[ids.Any]inFlight{}, busyKeys: map[ids.Any]bool{},
-		done: make(chan Result, kind.Most), nudged: make(chan struct{}, 1),
+		done: make(chan *Result, kind.Most), flushed: make(chan *besideFlush, 1), nudged: make(chan struct{}, 1),
 	}
 	d.ctx, d.lost = context.WithCancelCause(e.working)
 	if e.byOrg[of] == nil {
@@ -256,6 +271,7 @@ func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
 	}
 	e.byOrg[of][d] = struct{}{}
 	e.drains[d] = struct{}{}
+	crew.entered++
 	e.byLane[w.ID] = d
 	return d
 }
@@ -269,6 +285,7 @@ func (e *Engine) leave(d *drain) {
 		delete(e.byOrg, of)
 	}
 	delete(e.drains, d)
+	d.crew.entered--
 	if e.byLane[d.ID] == d {
 		delete(e.byLane, d.ID)
 	}

@@ -17,6 +17,7 @@ func (d *drain) finished(result Result) {
 		return // it was given up for hung, and may have been begun again since
 	}
 	delete(d.running, result.Row.ID)
+	d.ended = clock.StartWatch()
 	d.finish(result)
 }
 
@@ -42,7 +43,7 @@ func (d *drain) finishedMore() {
 	for {
 		select {
 		case result := <-d.done:
-			d.finished(result)
+			d.finished(*result)
 		default:
 			return
 		}
@@ -50,7 +51,7 @@ func (d *drain) finishedMore() {
 }
 
 func (d *drain) flushDue() bool {
-	return len(d.results) >= batchRows || d.urgent || len(d.results) > 0 && d.oldest.Elapsed() > flushAfter
+	return len(d.results) >= batchRows || d.urgent || len(d.results) > 0 && d.oldest.Elapsed() > d.kind.Gather
 }
 
 // abandonHung gives up rows that ignore their deadline: a lane must not wait for ever.
@@ -66,9 +67,15 @@ func (d *drain) abandonHung() {
 // flush settles the results at hand and says what becomes of the lane. Rows stay unsettled
 // only when the lane is lost, or the database is away for longer than this process waits.
 func (d *drain) flush(ctx context.Context, s settlement) error {
-	results := d.results
 	d.leaving.Store(s.ending != keep)
-	err := d.tryFlush(ctx, results, &s)
+	d.describe(d.results, &s)
+	err := d.tryFlush(ctx, d.results, &s)
+	return d.answered(ctx, s, err)
+}
+
+// answered goes on from the first try to settle the results at hand.
+func (d *drain) answered(ctx context.Context, s settlement, err error) error {
+	results := d.results
 	for away(err) {
 		if err = d.pause(ctx, err); err != nil {
 			break
@@ -76,10 +83,11 @@ func (d *drain) flush(ctx context.Context, s settlement) error {
 		err = d.tryFlush(ctx, results, &s)
 	}
 	if s.ending == disarm {
-		d.e.lookAgain(d.ID) // also if another try than the last did it
+		d.e.lookAgain(d.Lane) // also if another try than the last did it
 	}
 	switch {
 	case err == nil:
+		d.results, d.urgent = nil, false
 		d.settled(results, s)
 		return nil
 	case errors.Is(err, errLost) || away(err) || ctx.Err() != nil:
@@ -117,23 +125,28 @@ func (d *drain) flushEach(ctx context.Context, s settlement) error {
 	return nil
 }
 
-func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) error {
+// describe says how the lane does.
+func (d *drain) describe(results []Result, s *settlement) {
 	s.wake, s.concurrency, s.latencyMs = d.wake, d.slots, d.latency
 	s.clean = d.careful <= len(results) || s.ending == disarm
 	if d.probing && healthy(results) {
 		s.blocked = new(time.Time) // the probe went well
 	}
+}
+
+// tryFlush touches nothing of the drain that changes: it may run beside its loop.
+func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) error {
 	if d.work.Settle == nil && s.ending != handOver && !faulty(results) {
 		d.divide(results, s, nil)
-		kept, err := d.e.settles.ask(ctx, *s)
+		kept, err := d.e.settles.Ask(ctx, *s)
 		if err == nil && !kept {
 			err = errLost
 		}
 		return err
 	}
-	return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, block *time.Time) error {
+	return d.e.ownedTx(ctx, s.wake, func(tx *postgres.Tx, block *time.Time) error {
 		again := *s
-		batch := &Batch{Lane: d.Lane, Results: append([]Result(nil), results...)}
+		batch := &Batch{Lane: d.Lane, Results: append([]Result(nil), results...), blocking: &d.blocking}
 		if d.work.Settle != nil && len(results) > 0 {
 			if err := d.settleOwn(ctx, tx, batch); err != nil {
 				return err
@@ -241,10 +254,10 @@ func (d *drain) divideKey(result Result, retry time.Time, s *settlement) {
 
 // settled forgets rows that were settled and learns from them.
 func (d *drain) settled(results []Result, s settlement) {
-	d.results, d.urgent = nil, false
 	if s.blocked != nil && !s.blocked.IsZero() {
 		d.waiting, d.ending = nil, true // the lane is handed over once the rows under way are settled
 	}
+	d.blocking.Store(false)
 	overloaded := false
 	for _, result := range results {
 		delete(d.busyKeys, result.Row.Key)
@@ -311,6 +324,7 @@ func (d *drain) flushUnknown(ctx context.Context, s settlement, cause error) err
 	if there {
 		return d.flush(ctx, s)
 	}
+	d.results, d.urgent = nil, false
 	d.settled(results, s)
 	return nil
 }

@@ -29,10 +29,15 @@ type Kind struct {
 	Restore func(ctx context.Context, tx *postgres.Tx) error
 	// Priorities is how many there are, 0 being the first; at most 4, at least 1.
 	Priorities int
+	// LaterPerSecond, unless zero, is how many rows of later priorities one lane starts in a
+	// second, spread evenly.
+	LaterPerSecond int
 	// Retries says what a row that waits for its retry does to the others of its key.
 	Retries Rule
 	// Least and Most bound how many rows of one lane are worked at once.
 	Least, Most int
+	// Gather is how long a result may wait for others; zero is 50 ms.
+	Gather time.Duration
 	// Timeout is how long one row may take.
 	Timeout time.Duration
 	// Workers and SlowWorkers are how many lanes a process drains at once.
@@ -66,6 +71,8 @@ type Row struct {
 	Priority int
 	// DueAt is the earliest time to start; zero is now.
 	DueAt time.Time
+	// Value is what Read found.
+	Value any
 
 	taken clock.Watch
 }
@@ -77,8 +84,27 @@ const startWithin = 5 * time.Second
 // Stale tells that it is too late to start the row.
 func (r Row) Stale() bool { return r.taken.Elapsed() > startWithin }
 
+// Span lists the ids of rows, with the least and the greatest of them: whoever reads
+// partitions needs to look only between.
+func Span(rows []Row) (all []ids.Any, least, greatest ids.Any) {
+	all = make([]ids.Any, len(rows))
+	for i, row := range rows {
+		all[i] = row.ID
+		if least.IsZero() || row.ID.Compare(least) < 0 {
+			least = row.ID
+		}
+		if row.ID.Compare(greatest) > 0 {
+			greatest = row.ID
+		}
+	}
+	return all, least, greatest
+}
+
 // Work is what a kind does with the rows of one lane.
 type Work struct {
+	// Read, unless nil, finds what rows that are about to start are about, and may leave it
+	// in their Value.
+	Read func(ctx context.Context, rows []Row) error
 	// Begin, unless nil, runs in a transaction of the lane's owner that is committed before
 	// any of the rows is done.
 	Begin func(ctx context.Context, tx *postgres.Tx, rows []Row) error
@@ -86,7 +112,7 @@ type Work struct {
 	Do func(ctx context.Context, row Row) Result
 	// Settle, unless nil, writes what came out of rows, in the transaction of the owner that
 	// takes them out of the lane. It may change the results. After an error each row is
-	// settled alone.
+	// settled alone. Other rows of the lane may be read and done meanwhile.
 	Settle func(ctx context.Context, tx *postgres.Tx, batch *Batch) error
 	// PerSecond, unless zero, is how many rows of the lane may start in a second.
 	PerSecond float64
@@ -119,10 +145,15 @@ type Batch struct {
 	Results []Result
 
 	blocked *time.Time
+	// blocking tells the drain at once that no row may start.
+	blocking *atomic.Bool
 }
 
 // Block lets no row of the lane start before until. One row is then tried alone.
-func (b *Batch) Block(until time.Time) { b.blocked = &until }
+func (b *Batch) Block(until time.Time) {
+	b.blocked = &until
+	b.blocking.Store(true)
+}
 
 // Lanes adds rows and wakes lanes. It drains none: an Engine does.
 type Lanes struct {
@@ -132,6 +163,7 @@ type Lanes struct {
 	logger *slog.Logger
 	kinds  map[string]*Kind
 	looker looker
+	busy   busy
 	// engine is there when this process also drains.
 	engine atomic.Pointer[Engine]
 }
@@ -153,6 +185,9 @@ func (l *Lanes) Register(kind Kind) {
 	kind.Most = max(kind.Most, kind.Least)
 	kind.Workers = max(kind.Workers, 1)
 	kind.SlowWorkers = max(kind.SlowWorkers, 1)
+	if kind.Gather == 0 {
+		kind.Gather = gather
+	}
 	if kind.Timeout == 0 {
 		kind.Timeout = 15 * time.Second
 	}

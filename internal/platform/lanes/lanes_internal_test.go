@@ -158,7 +158,7 @@ func TestRowsAreDrained(t *testing.T) {
 			}
 		}
 	}
-	require.Eventually(t, func() bool { return w.idle(t) }, 10*time.Second, 10*time.Millisecond)
+	eventually(t, "all rows", func() bool { return w.idle(t) })
 	require.ElementsMatch(t, added, seen.all())
 }
 

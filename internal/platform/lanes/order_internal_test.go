@@ -1,12 +1,18 @@
 package lanes
 
 import (
+	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
 // Whatever waits, each priority keeps its order, and of every so many rows one is the one
@@ -51,4 +57,96 @@ func requireNoneStarves(rt *rapid.T, ordered []Row) {
 
 func lowest(rows []Row) int {
 	return slices.MinFunc(rows, func(a, b Row) int { return a.Priority - b.Priority }).Priority
+}
+
+// TestTheFirstPriorityFindsAPlace: rows of a later one take their time in all places that
+// they may have, and more of them wait.
+func TestTheFirstPriorityFindsAPlace(t *testing.T) {
+	t.Parallel()
+	const places = 8
+	release, first := make(chan struct{}), make(chan struct{})
+	var later atomic.Int64
+	kind := doing(func(ctx context.Context, row Row) Result {
+		if row.Priority == 0 {
+			close(first)
+			return Result{}
+		}
+		later.Add(1)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return Result{}
+	})
+	kind.Least, kind.Most = places, places
+	w := newWorld(t, clock.NewSynced(), kind)
+	w.work(t)
+	lane := w.open(t, "test")
+	for range 3 * places {
+		w.add(t, "test", lane, Row{ID: newID(), Priority: 1})
+	}
+	eventually(t, "more of the later ones than may start together", func() bool { return later.Load() > places/2 })
+	w.add(t, "test", lane, Row{ID: newID()})
+	select {
+	case <-first:
+	case <-time.After(soon):
+		require.FailNow(t, "the first priority waits for the later ones")
+	}
+	require.LessOrEqual(t, later.Load(), int64(places-places/4))
+	close(release)
+	eventually(t, "all the others", func() bool { return later.Load() == 3*places })
+}
+
+// TestLaterOnesComeEvenly: of rows that all could start, those of a later priority come a
+// few at a time, and those of the first wait for none of them.
+func TestLaterOnesComeEvenly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const perSecond = 500
+		d := &drain{kind: &Kind{LaterPerSecond: perSecond}, slots: 32, busyKeys: map[ids.Any]bool{}}
+		d.waiting = waiting(perSecond*2, 1)
+		var began []int
+		for watch := clock.StartWatch(); watch.Elapsed() < time.Second; {
+			d.waiting = append(waiting(1, 0), d.waiting...)
+			chunk, wait := d.choose(32)
+			require.Equal(t, 0, chunk[0].Priority)
+			began = append(began, len(chunk)-1)
+			require.Positive(t, wait)
+			time.Sleep(wait)
+		}
+		require.Len(t, began, 100)
+		for _, count := range began {
+			require.Equal(t, perSecond/100, count)
+		}
+	})
+}
+
+func waiting(count, priority int) []Row {
+	rows := make([]Row, count)
+	for i := range rows {
+		rows[i] = Row{ID: newID(), Priority: priority, taken: clock.StartWatch()}
+	}
+	return rows
+}
+
+// TestABusyLaneLingers: a lane that was busy waits for more before it is disarmed, unless
+// somebody else waits for its worker.
+func TestABusyLaneLingers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &drain{kind: &Kind{}, crew: &crew{}, drained: true, ended: clock.StartWatch()}
+		require.Zero(t, d.linger(), "it was not busy")
+		d.sliceRows = lingerRows
+		require.Equal(t, lingerFor, d.linger())
+		time.Sleep(lingerFor / 2)
+		require.Equal(t, lingerFor/2, d.linger())
+		d.crew.waiting.Add(1)
+		require.Zero(t, d.linger(), "another lane waits")
+		d.crew.waiting.Add(-1)
+		d.ending = true
+		require.Zero(t, d.linger(), "its turn is over")
+		d.ending = false
+		time.Sleep(lingerFor)
+		require.Zero(t, d.linger(), "it was long ago")
+	})
 }

@@ -52,6 +52,13 @@ func (l *Lanes) workRow(ctx context.Context, _ int64, args rowArgs) error {
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
+	if work.Read != nil {
+		rows := []Row{row}
+		if err := work.Read(ctx, rows); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		row = rows[0]
+	}
 	if work.Begin != nil {
 		if err := l.inRowTx(ctx, args.Org, func(tx *postgres.Tx) error { return work.Begin(ctx, tx, []Row{row}) }); err != nil {
 			return fmt.Errorf("begin: %w", err)

@@ -108,7 +108,7 @@ func (b *batch) measure(t *testing.T) time.Duration {
 	began := time.Now()
 	stop := b.work(t)
 	defer stop()
-	b.awaitProgress(t, len(b.rows)-len(b.poison), settleWithin)
+	b.awaitProgress(t, len(b.rows)-len(b.poison), settledWithin())
 	last, err := postgres.One[time.Time](t.Context(), b.db.System("test"), `SELECT max(at) FROM settled`, nil)
 	require.NoError(t, err)
 	return last.Sub(began)
@@ -158,7 +158,7 @@ func (b *batch) faulted(t *testing.T) {
 			require.Equal(t, b.poison[one.ID], one.Class)
 		}
 		return len(found) == len(b.poison)
-	}, settleWithin, 100*time.Millisecond)
+	}, settledWithin(), 100*time.Millisecond)
 	require.Equal(t, len(b.poison), b.standing(t).Waiting)
 }
 
@@ -172,7 +172,7 @@ func (b *batch) setAside(t *testing.T) {
 		aside, err = b.known.Aside(t.Context(), 100)
 		require.NoError(t, err)
 		return len(aside) == len(b.poison)
-	}, settleWithin, 100*time.Millisecond)
+	}, settledWithin(), 100*time.Millisecond)
 	require.Zero(t, b.standing(t).Waiting)
 	for _, one := range aside {
 		require.Equal(t, b.poison[one.ID], one.Class)
@@ -184,7 +184,7 @@ func (b *batch) setAside(t *testing.T) {
 	b.cured.Store(true)
 	healthy := len(b.rows) - len(b.poison)
 	require.NoError(t, b.known.Retry(t.Context(), aside[0].ID))
-	b.awaitProgress(t, healthy+1, settleWithin)
+	b.awaitProgress(t, healthy+1, settledWithin())
 	results := b.results(t)
 	require.Len(t, results, healthy+1)
 	require.Equal(t, 1, results[aside[0].ID].Times)

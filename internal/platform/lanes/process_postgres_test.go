@@ -97,7 +97,7 @@ func (p *server) start(t *testing.T) {
 	p.command.Stdout, p.command.Stderr = log, log
 	require.NoError(t, p.command.Start())
 	db := connect(t, "start", p.url())
-	require.Eventually(t, func() bool { return db.Ping(t.Context()) == nil }, settleWithin, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return db.Ping(t.Context()) == nil }, settledWithin(), 5*time.Millisecond)
 	db.Close()
 }
 

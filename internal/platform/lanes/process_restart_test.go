@@ -30,7 +30,7 @@ func TestProcess_RestartedDatabase(t *testing.T) {
 	var outages []outage
 	began := time.Now()
 	for restart := range restarts {
-		s.awaitProgress(t, (restart+1)*rows*3/4/(restarts+1), settleWithin)
+		s.awaitProgress(t, (restart+1)*rows*3/4/(restarts+1), settledWithin())
 		down := time.Now()
 		database.crash()
 		database.start(t)

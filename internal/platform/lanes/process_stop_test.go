@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
@@ -73,7 +74,7 @@ func TestProcess_StoppedWorkers(t *testing.T) {
 
 	other.kill()
 	s.add(t, 100)
-	s.await(t, 20*time.Second, s.ended) // by the two, who are none the worse
+	s.await(t, settledWithin(), s.ended) // by the two, who are none the worse
 	s.tally(t, excused)
 }
 
@@ -92,14 +93,15 @@ func (s *site) stop(t *testing.T, victim *stopped, moment func([]note) bool) {
 	before := len(s.rows)
 	s.addTo(t, s.open[before/stopRows], stopRows)
 	victim.rows = s.rows[before:]
-	s.awaitProgress(t, s.standing(t).Settled+stopRows/8, settleWithin)
+	s.awaitProgress(t, s.standing(t).Settled+stopRows/8, settledWithin())
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		require.Less(t, time.Since(began), settleWithin, "there was no moment to stop %s", victim.Name)
+		require.Less(t, time.Since(began), settledWithin(), "there was no moment to stop %s", victim.Name)
 		if !moment(victim.worker.notes(t)) {
 			continue
 		}
 		victim.at = time.Now()
 		victim.halt(t)
+		s.awaitSilence(t, victim)
 		if victim.notes = victim.worker.notes(t); moment(victim.notes) {
 			break
 		}
@@ -108,6 +110,23 @@ func (s *site) stop(t *testing.T, victim *stopped, moment func([]note) bool) {
 	victim.settled = s.settledBy(t, victim)
 	victim.inFlight = count(victim.notes, started) - victim.settled
 	require.Greater(t, stopRows-victim.settled, victim.inFlight, "some rows are untouched")
+}
+
+// awaitSilence waits until the database has done what a worker that stands still had asked for.
+func (s *site) awaitSilence(t *testing.T, victim *stopped) {
+	t.Helper()
+	for quiet, began := 0, time.Now(); quiet < 3; time.Sleep(20 * time.Millisecond) {
+		require.Less(t, time.Since(began), settledWithin())
+		busy, err := postgres.One[int](t.Context(), s.db.System("test"), `
+			SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = @name AND state = 'active'
+			  AND wait_event_type IS DISTINCT FROM 'Lock' AND wait_event_type IS DISTINCT FROM 'Client'`,
+			postgres.Args{"name": victim.Name})
+		require.NoError(t, err)
+		if quiet++; busy > 0 {
+			quiet = 0
+		}
+	}
 }
 
 func (s *site) settledBy(t *testing.T, victim *stopped) (rows int) {

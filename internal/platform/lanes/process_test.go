@@ -152,7 +152,7 @@ func (s *site) awaitProgress(t *testing.T, wanted int, within time.Duration) {
 // awaitEnd waits until every row is settled and none waits, and returns how long after since that was.
 func (s *site) awaitEnd(t *testing.T, since time.Time) time.Duration {
 	t.Helper()
-	s.await(t, settleWithin-time.Since(since), s.ended)
+	s.await(t, settledWithin()-time.Since(since), s.ended)
 	return time.Since(since)
 }
 

@@ -59,7 +59,7 @@ func statements() map[string]string {
 		sqlTake: "take", sqlSettle: "settle", sqlFence: "fence", sqlAdd: "add", sqlAddOne: "add", sqlArm: "arm", sqlArmOne: "arm", sqlLook: "look",
 		sqlLock: "lock", sqlSetTimers: "set timers", sqlStillThere: "still there", sqlArmByTimer: "arm by timer",
 		sqlSweep: "sweep", sqlForget: "forget", sqlBeat: "beat",
-		sqlOverdue: "overdue", sqlTakeOver: "take over", sqlBlock: "block", sqlUnblock: "unblock", sqlSuspect: "suspect",
+		sqlOverdue: "overdue", sqlTakeOver: "take over", sqlBlock: "block", sqlUnblock: "unblock", sqlHurry: "hurry", sqlSuspect: "suspect",
 		sqlKnownFaults: "known faults", sqlRecordFaults: "record faults",
 	}
 }
@@ -126,6 +126,29 @@ func (g *gate) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, data pgx.Trace
 	}
 	if report, asked := ctx.Value(committedKey{}).(func()); asked && name == "commit" && data.Err == nil {
 		report()
+	}
+}
+
+// TraceBatchStart stops a commit that takes rows with it.
+func (g *gate) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	if g.holds(conn) {
+		g.dieIfDead()
+	} else {
+		first := data.Batch.QueuedQueries[0]
+		g.stop(ctx, nameOf(first.SQL)+" and commit"+g.about(first.Arguments))
+	}
+	return ctx
+}
+
+func (g *gate) TraceBatchQuery(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	if report, asked := ctx.Value(committedKey{}).(func()); asked && data.SQL == "commit" && data.Err == nil {
+		report()
+	}
+}
+
+func (g *gate) TraceBatchEnd(_ context.Context, conn *pgx.Conn, _ pgx.TraceBatchEndData) {
+	if conn.PgConn().TxStatus() == 'I' {
+		g.hold(conn, false)
 	}
 }
 

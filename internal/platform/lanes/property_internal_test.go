@@ -233,7 +233,7 @@ func (s *stage) raise() {
 	for i, lane := range s.cast.Lanes {
 		on := &line{
 			Lane: Lane{ID: playID(1, i), Org: s.org, Kind: kindOf(lane.Rule)}, name: fmt.Sprintf("L%d", i),
-			rule: lane.Rule, work: lane.Work, pace: lane.Pace, unopened: lane.Unopened,
+			rule: lane.Rule, work: lane.Work, pace: lane.Pace, unopened: lane.Unopened, operator: make(chan struct{}, 1),
 		}
 		s.lines = append(s.lines, on)
 		s.tellf("%s: %s, %s", on.name, on.Kind, on.work)

@@ -61,6 +61,11 @@ type line struct {
 	sessions []*session
 	// blockedUntil is what an operator said last, and when.
 	blockedUntil, blockedAt time.Time
+	// operator lets in one operator at a time: the last to be heard is the last who did something.
+	operator chan struct{}
+	// stoppedBy is who blocked the lane by a result, and when that was done.
+	stoppedBy *session
+	stoppedAt time.Time
 }
 
 type workOf string
@@ -265,6 +270,7 @@ func (j *judge) settle(ctx context.Context, tx *postgres.Tx, s *session, batch *
 			return errPlanned
 		case what == blocks:
 			batch.Block(j.clock.Now().Add(blockedFor))
+			j.stopped(tx, s)
 		}
 		if result.RetryAt.IsZero() {
 			done = append(done, id)
@@ -272,6 +278,17 @@ func (j *judge) settle(ctx context.Context, tx *postgres.Tx, s *session, batch *
 	}
 	_, err := tx.Exec(ctx, sqlNote, postgres.Args{"note": "settled", "rows": done})
 	return err
+}
+
+// stopped notes when a result's block is committed. Until then who commits it may start rows.
+func (j *judge) stopped(tx *postgres.Tx, s *session) {
+	note := func(at time.Time) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		s.line.stoppedBy, s.line.stoppedAt = s, at
+	}
+	note(time.Time{})
+	tx.AfterCommit(func() { note(time.Now()) })
 }
 
 const blockedFor = 23*time.Second + 5*time.Millisecond
@@ -290,6 +307,8 @@ WHERE lane_id = @lane AND (id = @id OR key = @key)`
 type scene struct {
 	BlockedUntil *time.Time
 	Begun        int
+
+	began time.Time
 }
 
 const sqlScene = `
@@ -299,6 +318,7 @@ WHERE lane_id = @lane`
 
 // starts judges whether this row may start here and now.
 func (j *judge) starts(in postgres.Scope, s *session, row Row) {
+	began := time.Now()
 	args := postgres.Args{"lane": s.line.ID, "id": row.ID, "key": row.Key}
 	waiting, err := postgres.Many[waitingRow](j.ctx, in, sqlKeyed, args)
 	if err == nil {
@@ -306,6 +326,7 @@ func (j *judge) starts(in postgres.Scope, s *session, row Row) {
 		if now, err = postgres.One[scene](j.ctx, in, sqlScene, postgres.Args{"lane": s.line.ID, "id": row.ID}); err == nil {
 			j.mu.Lock()
 			defer j.mu.Unlock()
+			now.began = began
 			j.judgeStart(s, row, waiting, now)
 			return
 		}
@@ -348,6 +369,9 @@ func (j *judge) judgeBlock(s *session, row Row, now scene) {
 	}
 	if on.work == settleAlone {
 		return // a row that is settled has started before, and those are finished
+	}
+	if on.stoppedBy == s && (on.stoppedAt.IsZero() || on.stoppedAt.After(now.began)) {
+		return // the block and the start came at the same time
 	}
 	if now.BlockedUntil != nil && now.BlockedUntil.After(at) && !now.BlockedUntil.Equal(on.blockedUntil) {
 		j.failf("no row starts after its lane was blocked by a result", "%s", j.parts[row.ID].name)

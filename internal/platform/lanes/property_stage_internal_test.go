@@ -111,6 +111,8 @@ func (s *stage) add(p *process, parts []*part, fate fate) {
 func (s *stage) block(p *process, on *line, until time.Time) {
 	ctx := onCommit(p.ctx, func() { s.judge.blocked(on, until) })
 	go func() {
+		on.operator <- struct{}{}
+		defer func() { <-on.operator }()
 		_, err := postgres.InTx(ctx, p.db, s.org, func(tx *postgres.Tx) (struct{}, error) {
 			return struct{}{}, p.lanes.BlockTx(ctx, tx, on.ID, until)
 		})
@@ -123,6 +125,8 @@ func (s *stage) block(p *process, on *line, until time.Time) {
 func (s *stage) unblock(ctx context.Context, p *process, on *line) {
 	ctx = onCommit(ctx, func() { s.judge.blocked(on, time.Time{}) })
 	go func() {
+		on.operator <- struct{}{}
+		defer func() { <-on.operator }()
 		_, err := postgres.InTx(ctx, p.db, s.org, func(tx *postgres.Tx) (struct{}, error) {
 			return struct{}{}, p.lanes.UnblockTx(ctx, tx, on.Kind, on.ID)
 		})

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
@@ -62,11 +64,19 @@ WITH asked AS MATERIALIZED (
 ), mine AS MATERIALIZED (
     SELECT l.lane_id FROM lanes l JOIN asked a ON a.lane_id = l.lane_id AND a.token = l.token ORDER BY l.lane_id FOR UPDATE OF l
 ), gone AS (
+    -- Each row by its key: a join would read the whole lane.
     DELETE FROM lane_rows r
-    USING unnest(@gone_lanes::uuid[], @gone_priorities::smallint[], @gone_dues::timestamptz[], @gone_ids::uuid[])
-        AS g (lane_id, priority, due_at, id)
-    WHERE r.lane_id = g.lane_id AND r.priority = g.priority AND r.due_at = g.due_at AND r.id = g.id
-      AND g.lane_id IN (SELECT lane_id FROM mine)
+    WHERE r.ctid = ANY (ARRAY(
+        SELECT one.ctid
+        FROM unnest(@gone_lanes::uuid[], @gone_priorities::smallint[], @gone_dues::timestamptz[], @gone_ids::uuid[])
+            AS g (lane_id, priority, due_at, id)
+        CROSS JOIN LATERAL (
+            SELECT w.ctid
+            FROM lane_rows w
+            WHERE w.lane_id = g.lane_id AND w.priority = g.priority AND w.due_at = g.due_at AND w.id = g.id
+            LIMIT 1
+        ) one
+        WHERE g.lane_id IN (SELECT lane_id FROM mine)))
     RETURNING r.lane_id, r.id
 ), again AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
@@ -83,8 +93,11 @@ WITH asked AS MATERIALIZED (
     ON CONFLICT (lane_id, key) DO UPDATE SET holder = excluded.holder, until = excluded.until
 ), freed AS (
     DELETE FROM lane_keys k
-    USING unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_untils::timestamptz[]) AS f (lane_id, key, until)
-    WHERE k.lane_id = f.lane_id AND k.key = f.key AND f.until IS NULL AND f.lane_id IN (SELECT lane_id FROM mine)
+    WHERE k.ctid = ANY (ARRAY(
+        SELECT one.ctid
+        FROM unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_untils::timestamptz[]) AS f (lane_id, key, until)
+        CROSS JOIN LATERAL (SELECT w.ctid FROM lane_keys w WHERE w.lane_id = f.lane_id AND w.key = f.key LIMIT 1) one
+        WHERE f.until IS NULL AND f.lane_id IN (SELECT lane_id FROM mine)))
 )
 UPDATE lanes l
 SET token = a.next, armed = a.armed, slow = a.slow, concurrency = a.concurrency, latency_ms = a.latency_ms,
@@ -245,11 +258,12 @@ func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, bl
 	if err := recordFaultsTx(ctx, tx, s, e.clock.Now()); err != nil {
 		return err
 	}
-	kept, err := postgres.Many[ids.Any](ctx, tx, sqlSettle, settleArgs([]settlement{s}, e.clock.Now()))
-	if err == nil && len(kept) == 0 {
-		return errLost
-	}
-	return err
+	// The fence holds the lane: it goes with the commit without being asked.
+	tx.Last(sqlSettle, settleArgs([]settlement{s}, e.clock.Now()), func(rows pgx.Rows) error {
+		rows.Close()
+		return rows.Err()
+	})
+	return nil
 }
 
 // Forever blocks a lane until somebody lifts it.

@@ -1,6 +1,7 @@
 package lanes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,12 @@ import (
 // start begins as many rows as are free to. It returns how long the lane's pace wants the
 // next one to wait, if that is what holds it back.
 func (d *drain) start(ctx context.Context) (wait time.Duration, err error) {
-	free := d.cap() - len(d.running) - d.unsettled()
-	if d.ending || d.urgent || free <= 0 || (len(d.running) > 0 && free < d.cap()/2) {
+	free := d.cap() - len(d.running) - d.uncalled()
+	if d.ending || d.urgent || d.blocking.Load() || free <= 0 || (len(d.running) > 0 && free < d.cap()/2 && !d.overtakes()) {
 		return 0, nil
+	}
+	if d.beside != nil && len(d.results) >= batchRows {
+		return 0, nil // what is worked faster than it is settled would be repeated after a death
 	}
 	chunk, wait := d.choose(free)
 	if len(chunk) == 0 {
@@ -29,18 +33,21 @@ func (d *drain) start(ctx context.Context) (wait time.Duration, err error) {
 	return wait, nil
 }
 
+// errBlocked means that the lane was blocked after its rows were taken.
+var errBlocked = errors.New("the lane is blocked")
+
 // beginEach begins rows one by one after they could not be begun together, so that one
 // bad row is found and the others go on.
 func (d *drain) beginEach(ctx context.Context, chunk []Row, cause error) error {
 	for _, row := range chunk {
 		err := cause
-		if len(chunk) > 1 && !away(cause) && !unsure(cause) {
+		if len(chunk) > 1 && !away(cause) && !unsure(cause) && !errors.Is(cause, errBlocked) {
 			err = d.begin(ctx, []Row{row})
 		}
 		switch {
 		case err == nil:
 			d.startAll(ctx, []Row{row})
-		case away(err) || unsure(err):
+		case away(err) || unsure(err) || errors.Is(err, errBlocked):
 			cause = err
 			d.finish(Result{Row: row, unstarted: true})
 		default:
@@ -78,8 +85,8 @@ func (d *drain) startAll(ctx context.Context, chunk []Row) {
 	}
 }
 
-// unsettled counts results of rows done without a call, which are bounded like those under way.
-func (d *drain) unsettled() int {
+// uncalled counts results of rows done without a call, which are bounded like those under way.
+func (d *drain) uncalled() int {
 	if d.work.Do == nil {
 		return len(d.results)
 	}
@@ -89,19 +96,23 @@ func (d *drain) unsettled() int {
 // choose takes rows out of the waiting ones: those whose key is free and whose time to
 // start has not passed.
 func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
-	kept := d.waiting[:0]
-	late := map[ids.Any]bool{}
+	kept, late := d.waiting[:0], map[ids.Any]bool{}
+	room, next := d.roomForLater()
+	var paced time.Duration
 	for _, row := range d.waiting {
 		switch {
 		case row.Stale() || late[row.Key]:
 			d.drained = false // taken again if it is still ours to take, with those behind it
 			late[row.Key] = !row.Key.IsZero()
 			continue
-		case len(chunk) == most || wait > 0 || d.busyKeys[row.Key]:
+		case len(chunk) == most || paced > 0 || d.busyKeys[row.Key]:
 			kept = append(kept, row)
 			continue
+		case row.Priority > 0 && room == 0:
+			kept, wait = append(kept, row), next
+			continue
 		case d.limiter != nil:
-			if wait = d.pace(); wait > 0 {
+			if paced = d.pace(); paced > 0 {
 				kept = append(kept, row)
 				continue
 			}
@@ -109,10 +120,14 @@ func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
 		if !row.Key.IsZero() {
 			d.busyKeys[row.Key] = true
 		}
+		if row.Priority > 0 {
+			room--
+			d.stepped = clock.StartWatch()
+		}
 		chunk = append(chunk, row)
 	}
 	d.waiting = kept
-	return chunk, wait
+	return chunk, cmp.Or(paced, wait)
 }
 
 func (d *drain) pace() time.Duration {
@@ -124,13 +139,22 @@ func (d *drain) pace() time.Duration {
 	return wait
 }
 
-// begin commits that rows are about to start, where the kind or a recent death asks for it.
+// begin reads what rows are about, and commits that they are about to start where the kind
+// or a recent death asks for it.
 func (d *drain) begin(ctx context.Context, chunk []Row) error {
+	if d.work.Read != nil {
+		if err := guard(func() error { return d.work.Read(ctx, chunk) }); err != nil {
+			return err
+		}
+	}
 	if d.work.Begin == nil && d.careful == 0 {
 		return nil
 	}
 	return guard(func() error {
-		return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) error {
+		return d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, block *time.Time) error {
+			if block != nil && block.After(d.e.clock.Now()) {
+				return errBlocked
+			}
 			if d.careful > 0 && chunk[0].ID != d.state.Suspect {
 				if _, err := tx.Exec(ctx, sqlSuspect, postgres.Args{"lane_id": d.ID, "suspect": chunk[0].ID}); err != nil {
 					return err
@@ -151,7 +175,7 @@ WHERE lane_id = @lane_id`
 
 // do works one row, beside others.
 func (d *drain) do(ctx context.Context, row Row, try int) {
-	if row.Stale() {
+	if row.Stale() || d.blocking.Load() {
 		d.hand(ctx, Result{Row: row, try: try, unstarted: true})
 		return
 	}
@@ -176,7 +200,7 @@ func (d *drain) do(ctx context.Context, row Row, try int) {
 // hand gives a result to the drain, if that still runs.
 func (d *drain) hand(ctx context.Context, result Result) {
 	select {
-	case d.done <- result:
+	case d.done <- &result:
 	case <-ctx.Done():
 	}
 }

@@ -22,11 +22,14 @@ WITH lane AS (
 )
 DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM lane)`
 
-	// Rows and the lanes' states in one round trip.
+	// Rows and the lanes' states in one round trip. A lane that is closed gets none.
 	sqlAdd = `
 WITH added AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
-    SELECT * FROM unnest(@lanes::uuid[], @priorities::smallint[], @dues::timestamptz[], @ids::uuid[], @keys::uuid[])
+    SELECT given.lane_id, given.priority, given.due_at, given.id, given.key
+    FROM unnest(@lanes::uuid[], @priorities::smallint[], @dues::timestamptz[], @ids::uuid[], @keys::uuid[])
+        AS given (lane_id, priority, due_at, id, key)
+    JOIN lanes USING (lane_id)
     ON CONFLICT DO NOTHING
 )
 SELECT lane_id, org_id, kind, armed, slow
@@ -38,7 +41,7 @@ ORDER BY lane_id`
 	sqlAddOne = `
 WITH added AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
-    VALUES (@lane_id, @priority, @due_at, @id, @key)
+    SELECT lane_id, @priority, @due_at, @id, @key FROM lanes WHERE lane_id = @lane_id
     ON CONFLICT DO NOTHING
 )
 SELECT lane_id, org_id, kind, armed, slow

@@ -50,10 +50,16 @@ func TestARowThatKeepsFailingIsSetAside(t *testing.T) {
 	require.Error(t, w.lanes.Retry(t.Context(), poison))
 }
 
-// drainAll plays River: it hands every due job to the engine until none is left.
+// drainAll wakes what the sweep would and drains it.
 func (w *world) drainAll(t testing.TB, engine *Engine) {
 	t.Helper()
 	require.NoError(t, w.lanes.Sweep(t.Context()))
+	w.drainDue(t, engine)
+}
+
+// drainDue plays River: it hands every due job to the engine until none is left.
+func (w *world) drainDue(t testing.TB, engine *Engine) {
+	t.Helper()
 	type job struct {
 		ID   int64
 		Args wakeArgs
@@ -70,6 +76,24 @@ WHERE state IN ('available', 'scheduled') AND scheduled_at <= @now RETURNING id,
 			require.NoError(t, engine.woken(t.Context(), one.ID, one.Args))
 		}
 	}
+}
+
+// TestSweep_RemovesRowsOfClosedLanes: who adds by a statement of its own may not see that
+// the lane is being closed.
+func TestSweep_RemovesRowsOfClosedLanes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.NewSynced(), noted(&ledger{}))
+	open, closed := w.open(t, "noted"), w.open(t, "noted")
+	w.add(t, "noted", open, rows(3)...)
+	w.in(t, w.org, func(tx *postgres.Tx) error { return w.lanes.CloseTx(t.Context(), tx, closed) })
+	w.in(t, w.org, func(tx *postgres.Tx) error {
+		_, err := tx.Exec(t.Context(), Adding+` VALUES (@lane_id, 0, @now, @id, NULL)`,
+			postgres.Args{"lane_id": closed, "now": w.clock.Now(), "id": newID()})
+		return err
+	})
+	require.Equal(t, 4, w.waiting(t))
+	require.NoError(t, w.lanes.Sweep(t.Context()))
+	require.Equal(t, 3, w.waiting(t))
 }
 
 func TestOneJobPerRowRunsTheSameHandler(t *testing.T) {

@@ -79,14 +79,17 @@ WHERE NOT l.armed
       WHERE first.due_at < least(@now, l.timer_at)))
 LIMIT @limit`
 
-const sqlForget = `
-WITH keys AS (
+// Rows that were added while their lane was closed are nobody's.
+const sqlForget = sqlWaiting + `, rows AS (
+    DELETE FROM lane_rows WHERE lane_id IN (
+        SELECT w.lane_id FROM waiting w WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = w.lane_id))
+), keys AS (
     DELETE FROM lane_keys WHERE holder IS NULL AND until < @now
 )
 DELETE FROM lane_faults WHERE NOT aside AND at < @yesterday`
 
-// Sweep wakes idle lanes whose wake-up was lost with its process, and forgets keys and
-// faults that mean nothing any more.
+// Sweep wakes idle lanes whose wake-up was lost with its process, and forgets rows, keys
+// and faults that mean nothing any more.
 func (l *Lanes) Sweep(ctx context.Context) error {
 	now := l.clock.Now()
 	forgotten, err := postgres.Many[ids.Any](ctx, l.db.System("sweep lanes"), sqlSweep, postgres.Args{"now": now, "limit": sweepLanes})

@@ -54,6 +54,8 @@ const (
 var (
 	// ErrNotOpenHere means that the organization is frozen, or lives elsewhere.
 	ErrNotOpenHere = errors.New("the organization is not open here")
+	// ErrAgain means that what a transaction rests on changed under it: InTx runs it again.
+	ErrAgain = errors.New("something changed under the transaction")
 	// ErrUnanswered means that a commit was sent and its answer never came.
 	ErrUnanswered = errors.New("the commit was not answered")
 )
@@ -66,9 +68,12 @@ func Undone(err error) bool {
 // Unmigrated tells whether err comes from a database without the schema.
 func Unmigrated(err error) bool { return state(err) == undefinedTable }
 
-// repeatable errors rolled back the whole transaction for reasons outside of it, before
+// Repeatable errors rolled back the whole transaction for reasons outside of it, before
 // its commit.
-func repeatable(err error) bool {
+func Repeatable(err error) bool {
+	if errors.Is(err, ErrAgain) {
+		return true
+	}
 	switch state(err) {
 	case deadlockDetected, serializationFailure, readOnlyTransaction:
 		return true
@@ -84,6 +89,9 @@ func (db *DB) classify(err error) error {
 	}
 	if fault.Of(err) != "" {
 		return err
+	}
+	if errors.Is(err, ErrAgain) {
+		return fault.Unavailable(time.Second, err)
 	}
 	switch state(err) {
 	case notOpenHere:

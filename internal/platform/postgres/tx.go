@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -20,6 +21,8 @@ type Tx struct {
 	tx           pgx.Tx
 	mark         mark
 	beforeCommit []func(context.Context) error
+	last         pgx.Batch
+	ended        bool
 	afterCommit  []func()
 	kept         map[any]any
 }
@@ -84,7 +87,7 @@ func repeat[T any](ctx context.Context, db *DB, m mark, witness Witness, verb fu
 			return result, nil
 		}
 		err = db.classify(err)
-		if try == repeats || !repeatable(err) {
+		if try == repeats || !Repeatable(err) {
 			return result, err
 		}
 		select {
@@ -147,6 +150,9 @@ var errNoOrganization = errors.New("a transaction without an organization")
 
 // end rolls back what was not committed, after an error and after a panic.
 func (tx *Tx) end(ctx context.Context) {
+	if tx.ended {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWait)
 	defer cancel()
 	_ = tx.tx.Rollback(ctx) // nothing to do after a commit, and a lost connection rolls back by itself
@@ -164,7 +170,7 @@ func (tx *Tx) commit(ctx context.Context) error {
 	// Once sent, a commit is waited for: giving up would leave its outcome unknown.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitWait)
 	defer cancel()
-	err := tx.tx.Commit(ctx)
+	err := tx.send(ctx)
 	switch {
 	case err == nil:
 		return nil
@@ -175,6 +181,31 @@ func (tx *Tx) commit(ctx context.Context) error {
 	default:
 		return err
 	}
+}
+
+// send commits, together with the statements that wait for it.
+func (tx *Tx) send(ctx context.Context) error {
+	if tx.last.Len() == 0 {
+		return tx.tx.Commit(ctx)
+	}
+	var committed bool
+	tx.last.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		if committed = tag.String() == "COMMIT"; !committed {
+			return pgx.ErrTxCommitRollback
+		}
+		return nil
+	})
+	err := tx.tx.SendBatch(tx.db.marked(ctx, tx.mark), &tx.last).Close()
+	if tx.ended = committed; committed {
+		return nil // whatever happened to the connection after
+	}
+	return err
+}
+
+// Last adds a statement that is sent with the commit, in one round trip. Its rows are read
+// after it ran and before anybody knows of the commit.
+func (tx *Tx) Last(sql string, args Args, read func(pgx.Rows) error) {
+	tx.last.Queue(sql, tx.mark.bind(args)).Query(read)
 }
 
 // Org is whose transaction this is.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/fault"
@@ -153,6 +154,7 @@ func TestAcquire_IsBounded(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	ctx := t.Context()
+	require.Eventually(t, func() bool { return db.Ping(ctx) == nil }, time.Minute, time.Millisecond) // to connect may take longer
 	_, err = postgres.InSystemTx(ctx, db, "hold the only connection", func(*postgres.Tx) (int, error) {
 		_, err := postgres.One[int](ctx, db.System("test"), `SELECT 1`, nil)
 		require.Equal(t, fault.ServiceUnavailable, fault.Of(err))
@@ -194,7 +196,7 @@ func TestReadOnlyConnectionsAreEvicted(t *testing.T) {
 
 func TestAfterCommit_MayUseTheOnlyConnection(t *testing.T) {
 	t.Parallel()
-	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), MaxConns: 1, AcquireWait: time.Second})
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), MaxConns: 1, AcquireWait: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	ran := false
@@ -227,4 +229,41 @@ func TestWitness_SeesOnlyItsOwnTransactions(t *testing.T) {
 	require.Empty(t, watch.steps)
 	_, err = postgres.InTx(ctx, w.DB, ids.Org{}, func(*postgres.Tx) (string, error) { return "nobody", nil })
 	require.ErrorContains(t, err, "without an organization")
+}
+
+func TestLast_GoesWithTheCommit(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	org, _ := w.Org(t)
+	ctx := t.Context()
+	const sqlName = `SELECT name FROM organizations WHERE org_id = @org_id`
+	read := func(into *string) func(pgx.Rows) error {
+		return func(rows pgx.Rows) (err error) {
+			*into, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+			return err
+		}
+	}
+
+	var last string
+	var committed bool
+	_, err := postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (int, error) {
+		tx.AfterCommit(func() { committed = true })
+		tx.Last(sqlName, nil, read(&last))
+		return 0, rename(ctx, tx, "first")
+	})
+	require.NoError(t, err)
+	require.True(t, committed)
+	require.Equal(t, "first", last, "it runs after all others")
+	require.Equal(t, "first", nameOf(t, w.DB, org))
+
+	committed = false
+	_, err = postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (int, error) {
+		tx.AfterCommit(func() { committed = true })
+		tx.Last(`SELECT 1 / (name <> 'second')::int FROM organizations WHERE org_id = @org_id`, nil, read(&last))
+		return 0, rename(ctx, tx, "second")
+	})
+	require.ErrorContains(t, err, "division by zero")
+	require.NotErrorIs(t, err, postgres.ErrUnanswered)
+	require.False(t, committed)
+	require.Equal(t, "first", nameOf(t, w.DB, org), "its failure rolls all back")
 }

@@ -53,17 +53,18 @@ func TestLimiter_Conformance(t *testing.T) {
 
 func countsDown(t *testing.T, w world) {
 	t.Helper()
-	key, limit := unique("countdown"), ratelimit.Limit{PerSecond: 1, Burst: 60}
+	key, limit, started := unique("countdown"), ratelimit.Limit{PerSecond: 1, Burst: 60}, time.Now()
 	for spent := 1; spent <= limit.Burst; spent++ {
 		d := w.Take(t.Context(), key, limit)
 		require.True(t, d.Allowed)
 		assert.Equal(t, limit.Burst, d.Limit)
-		assert.InDelta(t, limit.Burst-spent, d.Remaining, 1, "a second may have passed")
-		assert.InDelta(t, spent, d.ResetSeconds(), 1)
+		refilled := 1 + time.Since(started).Seconds()
+		assert.InDelta(t, limit.Burst-spent, d.Remaining, refilled)
+		assert.InDelta(t, spent, d.ResetSeconds(), refilled)
 		assert.Zero(t, d.RetryAfterSeconds())
 	}
 	d := w.Take(t.Context(), key, limit)
-	if d.Allowed { // the one token that a slow machine let in
+	for d.Allowed { // what a slow machine let in
 		d = w.Take(t.Context(), key, limit)
 	}
 	require.False(t, d.Allowed)
@@ -81,8 +82,12 @@ func refills(t *testing.T, w world) {
 	for d = w.Take(t.Context(), key, limit); d.Allowed; {
 		d = w.Take(t.Context(), key, limit)
 	}
-	w.pass(d.RetryAfter + 2*time.Millisecond)
-	assert.True(t, w.Take(t.Context(), key, limit).Allowed, "after as long as it asked for")
+	// After as long as it asked for; a question that was slow to reach Redis makes that too short.
+	for waited := time.Duration(0); !d.Allowed; d = w.Take(t.Context(), key, limit) {
+		require.Less(t, waited, patience)
+		waited += d.RetryAfter + 2*time.Millisecond
+		w.pass(d.RetryAfter + 2*time.Millisecond)
+	}
 	w.pass(300 * time.Millisecond)
 	d = w.Take(t.Context(), key, limit)
 	assert.True(t, d.Allowed)
@@ -91,11 +96,11 @@ func refills(t *testing.T, w world) {
 
 func keepsKeysApart(t *testing.T, w world) {
 	t.Helper()
-	limit := ratelimit.Limit{PerSecond: 1, Burst: 1}
-	one, other := unique("apart"), unique("apart")
-	assert.True(t, w.Take(t.Context(), one, limit).Allowed)
-	assert.False(t, w.Take(t.Context(), one, limit).Allowed)
-	assert.True(t, w.Take(t.Context(), other, limit).Allowed)
+	limit := ratelimit.Limit{PerSecond: 1, Burst: 60}
+	drain(t.Context(), w.Limiter, unique("apart"), limit)
+	d := w.Take(t.Context(), unique("apart"), limit)
+	assert.True(t, d.Allowed)
+	assert.Equal(t, limit.Burst-1, d.Remaining)
 }
 
 func exactUnderConcurrency(t *testing.T, w world) {

@@ -7,28 +7,42 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
+	"github.com/parley-chat/parley/internal/testkit/leaks"
 )
 
 const commonRedis = "redis://127.0.0.1:6379"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
 
 // unique keeps tests apart on the common Redis.
 func unique(name string) string { return "test:" + name + ":" + ulid.Make().String() }
 
 // patience is for tests that are not about time, on a machine that is busy with others.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
+
+// returns fails when a call that must not wait for Redis does.
+func returns(t testing.TB, call func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		require.Fail(t, "it waits for Redis")
+	}
+}
 
 func client(t testing.TB, url string) redis.UniversalClient {
 	t.Helper()
@@ -86,7 +100,7 @@ func (s *server) start(t testing.TB) {
 			_ = conn.Close()
 		}
 		return err == nil
-	}, 10*time.Second, 5*time.Millisecond)
+	}, patience, 5*time.Millisecond)
 }
 
 func (s *server) stop() {
@@ -97,17 +111,20 @@ func (s *server) stop() {
 	}
 }
 
-// proxy stands before a server and delays every byte on its way back.
+// proxy stands before a server and holds back its answers when told to.
 type proxy struct {
 	address string
-	delay   atomic.Int64
+	mu      sync.Mutex
+	// held is closed while answers may pass.
+	held chan struct{}
 }
 
-func slowProxy(t testing.TB, to *server) *proxy {
+func proxyTo(t testing.TB, to *server) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{address: listener.Addr().String()}
+	p := &proxy{address: listener.Addr().String(), held: make(chan struct{})}
+	close(p.held)
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -129,7 +146,20 @@ func slowProxy(t testing.TB, to *server) *proxy {
 
 func (p *proxy) url() string { return "redis://" + p.address }
 
-func (p *proxy) slow(by time.Duration) { p.delay.Store(int64(by)) }
+// hold lets no answer pass until release.
+func (p *proxy) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = make(chan struct{})
+}
+
+func (p *proxy) release() { close(p.open()) }
+
+func (p *proxy) open() chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
 
 func (p *proxy) serve(conn net.Conn, socket string, done <-chan struct{}, running *sync.WaitGroup) {
 	upstream, err := net.Dial("unix", socket)
@@ -158,7 +188,7 @@ func (p *proxy) serve(conn net.Conn, socket string, done <-chan struct{}, runnin
 			return
 		}
 		select {
-		case <-time.After(time.Duration(p.delay.Load())):
+		case <-p.open():
 		case <-done:
 			return
 		}

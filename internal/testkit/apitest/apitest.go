@@ -21,6 +21,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/factory"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/openapi"
@@ -49,11 +50,7 @@ type Options struct {
 	Guesses     ratelimit.Limit
 	MaxInFlight int
 	Proxies     []netip.Prefix
-	Logger      *slog.Logger
 }
-
-// Master is the master key of a server that was given none.
-const Master = factory.Master
 
 // New serves the API with the defaults.
 func New(t testing.TB) *Server {
@@ -80,10 +77,12 @@ func With(t testing.TB, options Options) *Server {
 		Cells:     map[string]*cell.Cell{s.Name: s.Cell, s.Other.Name: s.Other.Cell},
 		Directory: s.Directory, Contract: s.Contract, Clock: s.Clock, Cursors: cursors, Limiter: limiter,
 		Guesses: ratelimit.NewLocal(options.Guesses, s.Clock), Metrics: telemetry.NewMetrics("test"),
-		Logger: options.Logger, TrustedProxies: options.Proxies, Version: "test", MaxInFlight: options.MaxInFlight,
+		Logger: s.Logger, TrustedProxies: options.Proxies, Version: "test", MaxInFlight: options.MaxInFlight,
 	})
 	require.NoError(t, err)
-	server := httptest.NewServer(tallied(t, s.API))
+	server := httptest.NewUnstartedServer(tallied(t, s.API))
+	server.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
+	server.Start()
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
@@ -110,7 +109,7 @@ func (s *Server) makeWorlds(t testing.TB, options Options) {
 
 func (o Options) orDefaults() Options {
 	if o.Masters == nil {
-		o.Masters = []string{Master}
+		o.Masters = []string{canary.Master}
 	}
 	if o.Guesses == (ratelimit.Limit{}) {
 		o.Guesses = ratelimit.Limit{PerSecond: 1, Burst: 1_000_000}
@@ -118,11 +117,11 @@ func (o Options) orDefaults() Options {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = 1_000
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	return o
 }
+
+// DatabaseURL is where the database of a cell is; that of main is the directory's too.
+func (s *Server) DatabaseURL(cell string) string { return s.urls[cell] }
 
 // Client makes an organization of its own and a key for it.
 func (s *Server) Client(t testing.TB) *Client {

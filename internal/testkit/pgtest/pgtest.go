@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ const defaultServer = "postgres://127.0.0.1:5432/postgres"
 func Start() time.Time { return time.Date(2026, 3, 14, 9, 26, 53, 589_000_000, time.UTC) }
 
 // URL makes a migrated database, ready for a cell and a directory, and returns its
-// address. Its partitions surround Start and today.
+// address. Its partitions surround Start and today. When the test ends, no secret may stand in it.
 func URL(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv("PARLEY_TEST_DATABASE_URL")
@@ -47,7 +49,9 @@ func URL(t testing.TB) string {
 	if user := parsed.User.Username(); user != "" {
 		config.User = user
 	}
-	return pgtestdb.Custom(t, config, migrator{}).URL()
+	databaseURL := pgtestdb.Custom(t, config, migrator{}).URL()
+	watch(t, databaseURL)
+	return databaseURL
 }
 
 // Open makes a migrated database and a pool on it that fails the test when a statement
@@ -57,16 +61,59 @@ func Open(t testing.TB) *postgres.DB {
 	return Connect(t, URL(t))
 }
 
+// patience is how long a statement, a lock or a connection may take in tests that are not
+// about time, on a machine that is busy with others: the product asks its callers to come back
+// much sooner.
+const patience = time.Minute
+
+// Patient has a database made by URL be waited for.
+func Patient(t testing.TB, databaseURL string) string {
+	t.Helper()
+	address, err := url.Parse(databaseURL)
+	require.NoError(t, err)
+	query := address.Query()
+	for _, setting := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
+		query.Set(setting, strconv.FormatInt(patience.Milliseconds(), 10))
+	}
+	query.Set("connect_timeout", strconv.Itoa(int(patience.Seconds())))
+	address.RawQuery = query.Encode()
+	return address.String()
+}
+
 // Connect opens a watched pool on a database made by URL; more tracers may watch too.
 func Connect(t testing.TB, databaseURL string, tracers ...pgx.QueryTracer) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{
-		URL: databaseURL, Name: t.Name(), MaxConns: 12, AcquireWait: 10 * time.Second,
+		URL: Patient(t, databaseURL), Name: t.Name(), MaxConns: 12, AcquireWait: patience,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: append([]pgx.QueryTracer{Tenancy(t)}, tracers...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	return db
+}
+
+// Plan is how the server runs a statement that it has prepared, whatever its arguments are.
+// What is done before is undone again.
+func Plan(t testing.TB, databaseURL, sql string, before ...string) string {
+	t.Helper()
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, databaseURL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(ctx))) }()
+	for _, statement := range append([]string{`BEGIN`, `SET LOCAL plan_cache_mode = force_generic_plan`}, before...) {
+		_, err := conn.Exec(ctx, statement)
+		require.NoError(t, err)
+	}
+	numbered, values, err := pgx.NamedArgs{}.RewriteQuery(ctx, conn, sql, nil)
+	require.NoError(t, err)
+	_, err = conn.Prepare(ctx, "asked", numbered)
+	require.NoError(t, err)
+	arguments := strings.TrimSuffix(strings.Repeat("NULL, ", len(values)), ", ")
+	rows, err := conn.Query(ctx, `EXPLAIN (COSTS OFF) EXECUTE asked (`+arguments+`)`, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	return strings.Join(lines, "\n")
 }
 
 // Tenancy is the tracer that fails t.

@@ -21,11 +21,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
 // Patience is how long anything may take that is not about time, on a machine that is
 // busy with others.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 var built struct {
 	once sync.Once
@@ -68,7 +70,8 @@ func (s Settings) With(more Settings) Settings {
 }
 
 func (s Settings) environ() []string {
-	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	// Every line is written, so that every line is searched for secrets.
+	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PARLEY_LOG_LEVEL=debug"}
 	for name, value := range s {
 		environ = append(environ, name+"="+value)
 	}
@@ -84,7 +87,8 @@ type Process struct {
 }
 
 // Start runs the program in a directory of its own and kills it when the test ends. What
-// it wrote to standard error is shown when the test failed.
+// it wrote to standard error is shown when the test failed, and nothing that it wrote may be
+// a secret.
 func Start(t testing.TB, settings Settings, args ...string) *Process {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,6 +108,9 @@ func Start(t testing.TB, settings Settings, args ...string) *Process {
 			t.Logf("the end of the log of %s:\n%s", strings.Join(args, " "), log[max(0, len(log)-4_000):])
 		}
 		_, _ = p.stdout.Close(), p.stderr.Close()
+		stdout, err := os.ReadFile(p.stdout.Name())
+		require.NoError(t, err)
+		checkOutput(t, args, stdout, []byte(p.Log(t)))
 	})
 	return p
 }
@@ -113,6 +120,19 @@ func create(t testing.TB, dir, name string) *os.File {
 	file, err := os.Create(filepath.Join(dir, name))
 	require.NoError(t, err)
 	return file
+}
+
+// checkOutput fails the test whose program writes a secret, other than a new API key to
+// who asked for it.
+func checkOutput(t testing.TB, args []string, stdout, stderr []byte) {
+	t.Helper()
+	command := "parley " + strings.Join(args, " ")
+	var shown []canary.Kind
+	if args[0] == "dev" || strings.Contains(command, " key create ") {
+		shown = []canary.Kind{canary.APIKey}
+	}
+	canary.Check(t, "the standard output of "+command, stdout, shown...)
+	canary.Check(t, "the standard error of "+command, stderr)
 }
 
 // Stop asks the process to end, as an orchestrator would.
@@ -146,6 +166,9 @@ func (p *Process) Log(t testing.TB) string {
 	return string(text)
 }
 
+// Files hold what the process has written, to standard output and to standard error.
+func (p *Process) Files() []string { return []string{p.stdout.Name(), p.stderr.Name()} }
+
 // FirstLine waits for the first line on standard output.
 func (p *Process) FirstLine(t testing.TB) string {
 	t.Helper()
@@ -169,10 +192,11 @@ type Result struct {
 // Run runs a command of the program to its end.
 func Run(t testing.TB, settings Settings, args ...string) Result {
 	t.Helper()
+	program := Binary(t) // built before the time runs: that may take longer than any command
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	command := exec.CommandContext(ctx, Binary(t), args...)
+	command := exec.CommandContext(ctx, program, args...)
 	command.Dir, command.Env = t.TempDir(), settings.environ()
 	command.Stdout, command.Stderr = &stdout, &stderr
 	err := command.Run()
@@ -180,6 +204,7 @@ func Run(t testing.TB, settings Settings, args ...string) Result {
 		require.NoError(t, err)
 	}
 	require.NoError(t, ctx.Err(), "parley %s", strings.Join(args, " "))
+	checkOutput(t, args, stdout.Bytes(), stderr.Bytes())
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: command.ProcessState.ExitCode()}
 }
 

@@ -1,4 +1,5 @@
-package lanes
+// Package together answers many questions by one statement.
+package together
 
 import (
 	"context"
@@ -6,9 +7,9 @@ import (
 	"time"
 )
 
-// together answers many questions by one statement: while it runs, new ones gather, so
-// that a quiet engine waits for nobody and a busy one asks for hundreds of lanes at once.
-type together[Q, A any] struct {
+// Asker asks for many who come at once: while a statement runs, new questions gather, so
+// that who comes alone waits for nobody and hundreds are answered by one statement.
+type Asker[Q, A any] struct {
 	// run answers questions in their order.
 	run func(ctx context.Context, questions []Q) ([]A, error)
 	// limit bounds one statement, width how many run beside each other.
@@ -26,14 +27,16 @@ type question[Q, A any] struct {
 	answered chan struct{}
 }
 
-const togetherTimeout = 12 * time.Second
+const timeout = 12 * time.Second
 
-func newTogether[Q, A any](width, limit int, run func(context.Context, []Q) ([]A, error)) *together[Q, A] {
-	return &together[Q, A]{run: run, limit: limit, width: width}
+// New asks by run, which answers questions in their order: at most limit at once, and at
+// most width of them beside each other.
+func New[Q, A any](width, limit int, run func(context.Context, []Q) ([]A, error)) *Asker[Q, A] {
+	return &Asker[Q, A]{run: run, limit: limit, width: width}
 }
 
-// ask returns the answer to one question. Who gives up waiting does not take it back.
-func (t *together[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
+// Ask returns the answer to one question. Who gives up waiting does not take it back.
+func (t *Asker[Q, A]) Ask(ctx context.Context, asked Q) (A, error) {
 	mine := &question[Q, A]{asked: asked, answered: make(chan struct{})}
 	t.mu.Lock()
 	t.waiting = append(t.waiting, mine)
@@ -51,7 +54,7 @@ func (t *together[Q, A]) ask(ctx context.Context, asked Q) (A, error) {
 }
 
 // work answers until nobody waits.
-func (t *together[Q, A]) work(ctx context.Context) {
+func (t *Asker[Q, A]) work(ctx context.Context) {
 	for {
 		t.mu.Lock()
 		batch := t.waiting[:min(len(t.waiting), t.limit)]
@@ -65,12 +68,12 @@ func (t *together[Q, A]) work(ctx context.Context) {
 	}
 }
 
-func (t *together[Q, A]) answer(ctx context.Context, batch []*question[Q, A]) {
+func (t *Asker[Q, A]) answer(ctx context.Context, batch []*question[Q, A]) {
 	questions := make([]Q, len(batch))
 	for i, one := range batch {
 		questions[i] = one.asked
 	}
-	ctx, cancel := context.WithTimeout(ctx, togetherTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answers, err := t.run(ctx, questions)
 	for i, one := range batch {

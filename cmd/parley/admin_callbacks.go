@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/callbacks"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+func (a *admin) callbacksCommand() *cobra.Command {
+	return group("callbacks", "What the provider pushed and was not applied", a.callbacksList(), a.callbacksReprocess())
+}
+
+// quarantined is the state of what belongs to nobody: it waits in the directory.
+const quarantined callbacks.State = "quarantined"
+
+// chosen are the callbacks that a command is about.
+type chosen struct {
+	state string
+	ids   []string
+	limit int
+}
+
+func (c *chosen) flags(command *cobra.Command) {
+	command.Flags().StringVar(&c.state, "state", "",
+		"only these: quarantined (belongs to nobody), unhandled (nobody takes such items yet), dead (failed)")
+	command.Flags().StringSliceVar(&c.ids, "id", nil, "only these ids, as list printed them")
+	command.Flags().IntVar(&c.limit, "limit", 100, "how many of each state and cell")
+}
+
+// wants tells whether a state is asked for.
+func (c *chosen) wants(states ...callbacks.State) bool {
+	return c.state == "" || slices.Contains(states, callbacks.State(c.state))
+}
+
+// parse sorts the ids by where they are kept.
+func (c *chosen) parse() (items []callbacks.ID, parked []directory.QuarantineID, err error) {
+	if !c.wants(quarantined, callbacks.Unhandled, callbacks.Dead) {
+		return nil, nil, fmt.Errorf("%q is no state: write quarantined, unhandled or dead", c.state)
+	}
+	for _, text := range c.ids {
+		item, notItem := ids.Parse[callbacks.Kind](text)
+		one, notParked := ids.Parse[directory.QuarantineKind](text)
+		switch {
+		case notItem == nil:
+			items = append(items, item)
+		case notParked == nil:
+			parked = append(parked, one)
+		default:
+			return nil, nil, fmt.Errorf("%q is no id that list printed", text)
+		}
+	}
+	return items, parked, nil
+}
+
+// filter is for one cell; false when nothing of a cell is asked for.
+func (c *chosen) filter(items []callbacks.ID) (callbacks.Filter, bool) {
+	wanted := c.wants(callbacks.Unhandled, callbacks.Dead) && (len(c.ids) == 0 || len(items) > 0)
+	return callbacks.Filter{State: callbacks.State(c.state), IDs: items, Limit: c.limit}, wanted
+}
+
+// quarantined reads what is asked for of the directory.
+func (c *chosen) quarantined(ctx context.Context, cells *app.Cells, parked []directory.QuarantineID) ([]directory.Quarantined, error) {
+	if !c.wants(quarantined) || len(c.ids) > 0 && len(parked) == 0 {
+		return nil, nil
+	}
+	return cells.Directory.Quarantined(ctx, c.limit, parked...)
+}
+
+func (a *admin) callbacksList() *cobra.Command {
+	var chosen chosen
+	command := &cobra.Command{Use: "list", Short: "List what was not applied, newest first", Args: cobra.NoArgs}
+	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
+		out := printed{
+			columns: []string{"id", "state", "cell", "organization_id", "phone_number_id", "business_account_id", "field", "at", "reason"},
+			list:    true,
+		}
+		items, parked, err := chosen.parse()
+		if err != nil {
+			return out, err
+		}
+		unowned, err := chosen.quarantined(ctx, cells, parked)
+		if err != nil {
+			return out, err
+		}
+		for _, one := range unowned {
+			out.rows = append(out.rows, []any{
+				one.ID, quarantined, nil, nil, one.PhoneNumberID, one.BusinessAccountID, nil, clock.Stamp(one.ID.CreatedAt()), one.Reason,
+			})
+		}
+		filter, wanted := chosen.filter(items)
+		if !wanted {
+			return out, nil
+		}
+		return out, cells.Each(func(cell *app.Cell) error {
+			aside, err := cell.Callbacks.List(ctx, filter)
+			for _, one := range aside {
+				out.rows = append(out.rows, []any{
+					one.ID, one.State, cell.Name, one.OrgID, one.PhoneNumberID, one.BusinessAccountID, one.Field,
+					clock.Stamp(one.ID.CreatedAt()), one.Reason,
+				})
+			}
+			return err
+		})
+	})
+	chosen.flags(command)
+	return command
+}
+
+func (a *admin) callbacksReprocess() *cobra.Command {
+	var chosen chosen
+	command := &cobra.Command{Use: "reprocess", Short: "Have them applied again", Args: cobra.NoArgs}
+	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
+		if chosen.state == "" && len(chosen.ids) == 0 {
+			return printed{}, errors.New("say which: --state or --id")
+		}
+		items, parked, err := chosen.parse()
+		if err != nil {
+			return printed{}, err
+		}
+		unowned, err := chosen.quarantined(ctx, cells, parked)
+		if err != nil {
+			return printed{}, err
+		}
+		count, err := cells.Ingress(slog.New(slog.DiscardHandler)).Reprocess(ctx, unowned)
+		if err != nil {
+			return printed{}, err
+		}
+		if filter, wanted := chosen.filter(items); wanted {
+			err = cells.Each(func(cell *app.Cell) error {
+				again, err := cell.Callbacks.Reprocess(ctx, filter)
+				count += again
+				return err
+			})
+		}
+		return one([]string{"reprocessed"}, count), err
+	})
+	chosen.flags(command)
+	return command
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/provider"
+	"github.com/parley-chat/parley/internal/simulator"
+)
+
+// callbackPath is where the provider's callbacks are taken, below the public URL.
+const callbackPath = "/provider/callbacks"
+
+// devNetwork is the messaging network of a developer: a simulator in this process, unless
+// PARLEY_PROVIDER_BASE_URL names another.
+type devNetwork struct {
+	url      string
+	listener net.Listener
+	config   simulator.Config
+	network  *simulator.Simulator
+}
+
+// devNetwork opens the simulator's address, so that the settings can name it.
+func (p *program) devNetwork(ctx context.Context, address, simulated string) (*devNetwork, error) {
+	if p.environment["PARLEY_PROVIDER_BASE_URL"] != "" {
+		return &devNetwork{}, nil
+	}
+	listener, err := listenNear(ctx, address, simulated)
+	if err != nil {
+		return nil, fmt.Errorf("the simulator: %w", err)
+	}
+	for name, value := range map[string]string{
+		"PARLEY_PROVIDER_APP_ID": simulator.DefaultAppID, "PARLEY_PROVIDER_APP_SECRET": simulator.DefaultAppSecret,
+		"PARLEY_PROVIDER_VERIFY_TOKEN": simulator.DefaultVerifyToken,
+	} {
+		if p.environment[name] == "" {
+			p.environment[name] = value
+		}
+	}
+	n := &devNetwork{listener: listener, url: "http://" + listener.Addr().String(), config: p.simulatorConfig()}
+	n.config.BaseURL = n.url
+	p.environment["PARLEY_PROVIDER_BASE_URL"] = n.url
+	return n, nil
+}
+
+// listenNear takes port 8090 beside an API on a port of its own, and any port beside one on any.
+func listenNear(ctx context.Context, address, simulated string) (net.Listener, error) {
+	listen := func(where string) (net.Listener, error) { return (&net.ListenConfig{}).Listen(ctx, "tcp", where) }
+	if simulated != "" {
+		return listen(simulated)
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host = "127.0.0.1" // said among the settings
+	}
+	if port != "0" {
+		if listener, err := listen(net.JoinHostPort(host, "8090")); err == nil {
+			return listener, nil
+		}
+	}
+	return listen(net.JoinHostPort(host, "0"))
+}
+
+// build makes the simulator, once there is a log.
+func (n *devNetwork) build(logger *slog.Logger) {
+	if n.listener == nil {
+		return
+	}
+	n.config.Logger = logger
+	n.network = simulator.New(n.config)
+}
+
+func (n *devNetwork) run(ctx context.Context) error {
+	if n.network == nil {
+		return nil
+	}
+	return serveNetwork(ctx, n.listener, n.network)
+}
+
+// callTo sends callbacks to the API, whose address is known late.
+func (n *devNetwork) callTo(address string) {
+	if n.network != nil {
+		n.network.SetCallbackURL(address)
+	}
+}
+
+// connect gives the demo organization the number of the simulated network and its
+// templates. A number that the developer connected elsewhere stays there, and without a
+// simulator of ours there is none.
+func (n *devNetwork) connect(ctx context.Context, cell *app.Cell, org orgs.ID, team orgs.TeamID) (string, error) {
+	if n.network == nil {
+		return "", nil
+	}
+	token := n.config.Token
+	if token == "" {
+		token = simulator.DefaultToken
+	}
+	account, err := cell.Accounts.Connect(ctx, org, audit.Operator(), accounts.Draft{
+		TeamID: &team, BusinessAccountID: simulator.DefaultAccountID, PhoneNumberID: simulator.DefaultPhoneNumberID,
+		Token: provider.NewToken(token),
+	})
+	if fault.Of(err) == fault.AlreadyExists {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("the demo number: %w", err)
+	}
+	_, err = cell.Templates.Sync(ctx, org, account)
+	return *account.PhoneNumberID, err
+}
+
+func phoneHint(simulatorURL string) string {
+	if simulatorURL == "" {
+		return ""
+	}
+	return strings.Join([]string{
+		"The messaging network is simulated. Hold a user's phone, and steer the network (docs/guides/simulator.md):", "",
+		"  " + simulatorURL + "/", "", "",
+	}, "\n")
+}

@@ -1,0 +1,132 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/customers"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// Disconnect lets a number go: nothing is sent or received for it from now on, it may be
+// connected elsewhere, and all its data is purged by a job. With a customer it must be
+// that customer's.
+func (s *Service) Disconnect(
+	ctx context.Context, org orgs.ID, by audit.Principal, phoneNumberID string, customer *customers.ID,
+) (Account, error) {
+	account, err := s.Find(ctx, org, phoneNumberID)
+	if err != nil {
+		return Account{}, err
+	}
+	if customer != nil && (account.CustomerID == nil || *account.CustomerID != *customer) {
+		return Account{}, fault.NotFound("account")
+	}
+	err = s.directory.GiveBack(ctx, directory.PhoneNumber, []byte(phoneNumberID), org, account.Generation, func(ctx context.Context) error {
+		account, err = postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Account, error) {
+			return s.disconnectTx(ctx, tx, by, account.ID)
+		})
+		return err
+	})
+	if errors.Is(err, directory.ErrChanged) {
+		return Account{}, s.changed(ctx, org, phoneNumberID, err)
+	}
+	return account, err
+}
+
+// changed explains a route that somebody else is about to give back: they have, or will.
+func (s *Service) changed(ctx context.Context, org orgs.ID, phoneNumberID string, cause error) error {
+	if _, err := s.Find(ctx, org, phoneNumberID); err != nil {
+		return err
+	}
+	return fault.Unavailable(time.Second, cause)
+}
+
+func (s *Service) disconnectTx(ctx context.Context, tx *postgres.Tx, by audit.Principal, id ID) (Account, error) {
+	account, err := lockByID(ctx, tx, id)
+	if err != nil {
+		return Account{}, notFound(err)
+	}
+	now := s.clock.Now()
+	account.Status, account.StatusReason = Disconnected, text("disconnected")
+	// The job begins at once; should it get lost, the account is found due.
+	account.DueAt, account.UpdatedAt, account.DeletedAt = now.Add(refreshEvery), now, &now
+	account.RegisteringUntil = nil
+	if err := updateAccount(ctx, tx, account); err != nil {
+		return Account{}, err
+	}
+	if _, err := s.jobs.AddTx(ctx, tx, jobs.Job{Queue: jobs.Maintenance, Args: purgeArgs{Org: tx.Org(), Account: id}}); err != nil {
+		return Account{}, err
+	}
+	return account, s.audit.RecordTx(ctx, tx, by, "account.disconnected", id.String(), nil)
+}
+
+// Purge removes what belongs to a disconnected account, a part at a time. It may be called
+// again after it failed, and once more after it succeeded.
+type Purge func(ctx context.Context, org orgs.ID, account Account) error
+
+// OnPurge adds what else belongs to accounts; what points to other things is added before
+// them. Only wiring calls it.
+func (s *Service) OnPurge(purges ...Purge) { s.purges = append(s.purges, purges...) }
+
+// purgeArgs is the job that leaves nothing of a disconnected account.
+type purgeArgs struct {
+	Org     orgs.ID `json:"org"`
+	Account ID      `json:"account"`
+}
+
+// Kind names the job.
+func (purgeArgs) Kind() string { return "accounts_purge" }
+
+// strayFor is how long something may be under way that was begun for the number before it
+// was let go; no statement takes as long.
+const strayFor = time.Minute
+
+func (s *Service) purge(ctx context.Context, args purgeArgs) error {
+	account, err := deletedByID(ctx, s.work.Of(args.Org), args.Account)
+	if errors.Is(err, postgres.ErrNoRow) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, purge := range s.purges {
+		if err := purge(ctx, args.Org, account); err != nil {
+			return err
+		}
+	}
+	if left := account.DeletedAt.Add(strayFor).Sub(s.clock.Now()); left > 0 {
+		return jobs.Later(left) // the account goes with what strayed in meanwhile
+	}
+	s.unsubscribe(ctx, args.Org, account)
+	_, err = postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (ID, error) {
+		return account.ID, deleteAccount(ctx, tx, account.ID)
+	})
+	return err
+}
+
+// unsubscribe ends the callbacks of a business account of which nobody here has a number
+// any more. It is tried and not insisted on: what still comes has no owner, and a number
+// that comes back is subscribed again.
+func (s *Service) unsubscribe(ctx context.Context, org orgs.ID, account Account) {
+	others, err := s.directory.OrgsOfBusinessAccount(ctx, account.BusinessAccountID)
+	if err != nil || len(others) > 0 {
+		return
+	}
+	business, err := s.BusinessAccount(org, account)
+	if err == nil {
+		err = s.provider.Unsubscribe(ctx, business)
+	}
+	if failed, is := provider.As(err); is && (failed.Class == provider.AccountFault || failed.Missing) {
+		return // nothing of it is ours any more, the subscription neither
+	}
+	if err != nil {
+		s.logger.WarnContext(ctx, "accounts.not_unsubscribed", "account", account.ID, "error", err)
+	}
+}

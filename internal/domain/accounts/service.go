@@ -1,0 +1,202 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/customers"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// Provider is what accounts ask the messaging network.
+type Provider interface {
+	FetchNumber(ctx context.Context, number provider.Number) (provider.NumberState, error)
+	Register(ctx context.Context, number provider.Number, pin provider.PIN) error
+	Subscribe(ctx context.Context, to provider.BusinessAccount) error
+	Unsubscribe(ctx context.Context, from provider.BusinessAccount) error
+	Subscribed(ctx context.Context, to provider.BusinessAccount) (bool, error)
+}
+
+// Service is the accounts of one cell.
+type Service struct {
+	db *postgres.DB
+	// work is the pool of jobs.
+	work      *postgres.DB
+	clock     clock.Clock
+	orgs      *orgs.Service
+	customers *customers.Service
+	audit     *audit.Log
+	directory *directory.Branch
+	jobs      *jobs.Queue
+	box       *sealed.Box
+	provider  Provider
+	logger    *slog.Logger
+	purges    []Purge
+}
+
+// Deps is what the service stands on.
+type Deps struct {
+	DB, Work  *postgres.DB
+	Clock     clock.Clock
+	Orgs      *orgs.Service
+	Customers *customers.Service
+	Audit     *audit.Log
+	Directory *directory.Branch
+	Jobs      *jobs.Queue
+	// Ring opens the provider's tokens, and Provider takes them; without either nothing can
+	// be asked of it.
+	Ring     *sealed.Keyring
+	Provider Provider
+	Logger   *slog.Logger
+}
+
+// New builds the service.
+func New(deps Deps) (*Service, error) {
+	s := &Service{
+		db: deps.DB, work: deps.Work, clock: deps.Clock, orgs: deps.Orgs, customers: deps.Customers, audit: deps.Audit,
+		directory: deps.Directory, jobs: deps.Jobs, provider: deps.Provider, logger: deps.Logger,
+	}
+	if deps.Ring == nil {
+		return s, nil
+	}
+	var err error
+	s.box, err = deps.Ring.Box("provider tokens")
+	return s, err
+}
+
+// Find returns the organization's account of a number, whatever its status.
+func (s *Service) Find(ctx context.Context, org orgs.ID, phoneNumberID string) (Account, error) {
+	account, err := accountByNumber(ctx, s.db.Of(org), phoneNumberID)
+	return account, notFound(err)
+}
+
+// FindTx is Find in a transaction.
+func (s *Service) FindTx(ctx context.Context, tx *postgres.Tx, phoneNumberID string) (Account, error) {
+	account, err := accountByNumber(ctx, tx, phoneNumberID)
+	return account, notFound(err)
+}
+
+// Get returns an account by its own id.
+func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Account, error) {
+	account, err := accountByID(ctx, s.db.Of(org), id)
+	return account, notFound(err)
+}
+
+// List returns a page of accounts, newest first.
+func (s *Service) List(ctx context.Context, org orgs.ID, filter Filter, slice paging.Slice[ID]) (paging.Page[Account, ID], error) {
+	rows, err := listAccounts(ctx, s.db.Of(org), filter, slice)
+	return paging.Cut(rows, slice.Limit, func(a Account) ID { return a.ID }), err
+}
+
+// OfCustomer returns every number of a customer, newest first.
+func (s *Service) OfCustomer(ctx context.Context, org orgs.ID, customer customers.ID) ([]Account, error) {
+	const most = 1000
+	return listAccounts(ctx, s.db.Of(org), Filter{CustomerID: &customer}, paging.Slice[ID]{Limit: most})
+}
+
+// UnknownTx returns the position of the first number that the organization does not have,
+// or -1. The others stay its own until the transaction ends.
+func (s *Service) UnknownTx(ctx context.Context, tx *postgres.Tx, numbers []string) (int, error) {
+	if len(numbers) == 0 {
+		return -1, nil
+	}
+	known, err := knownNumbers(ctx, tx, numbers)
+	if err != nil {
+		return -1, err
+	}
+	has := map[string]bool{}
+	for _, number := range known {
+		has[number] = true
+	}
+	for i, number := range numbers {
+		if !has[number] {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+// Holds tells whether the organization has the number in that generation.
+func (s *Service) Holds(ctx context.Context, org orgs.ID, phoneNumberID string, generation int64) (bool, error) {
+	account, err := accountByNumber(ctx, s.db.Of(org), phoneNumberID)
+	if errors.Is(err, postgres.ErrNoRow) {
+		return false, nil
+	}
+	return err == nil && account.Generation == generation, err
+}
+
+// HoldTx keeps a number the organization's until the transaction ends, and tells whether it
+// is: in that generation of its route. Whoever follows an older route asks the directory again.
+func (s *Service) HoldTx(ctx context.Context, tx *postgres.Tx, phoneNumberID string, generation int64) (id ID, held bool, err error) {
+	id, err = holdNumber(ctx, tx, phoneNumberID, generation)
+	if errors.Is(err, postgres.ErrNoRow) {
+		return id, false, nil
+	}
+	return id, err == nil, err
+}
+
+// Number is what calls for the account need: the provider's id and the token.
+func (s *Service) Number(org orgs.ID, account Account) (provider.Number, error) {
+	token, err := s.open(org, account)
+	if err != nil || account.PhoneNumberID == nil {
+		return provider.Number{}, errors.Join(err, errNoNumber(account))
+	}
+	return provider.Number{ID: *account.PhoneNumberID, Token: token}, nil
+}
+
+// BusinessAccount is what calls for the whole business account need.
+func (s *Service) BusinessAccount(org orgs.ID, account Account) (provider.BusinessAccount, error) {
+	token, err := s.open(org, account)
+	return provider.BusinessAccount{ID: account.BusinessAccountID, Token: token}, err
+}
+
+func errNoNumber(account Account) error {
+	if account.PhoneNumberID == nil {
+		return fmt.Errorf("account %s has no number yet", account.ID)
+	}
+	return nil
+}
+
+func (s *Service) open(org orgs.ID, account Account) (provider.Token, error) {
+	if s.box == nil {
+		return provider.Token{}, errors.New("tokens cannot be opened without a master key: set PARLEY_MASTER_KEY")
+	}
+	token, err := s.box.Open(account.Token, placeOf(org, account.ID))
+	if err != nil {
+		return provider.Token{}, fmt.Errorf("token of account %s: %w", account.ID, err)
+	}
+	return provider.NewToken(string(token)), nil
+}
+
+func (s *Service) seal(org orgs.ID, id ID, token provider.Token) ([]byte, error) {
+	if s.box == nil {
+		return nil, errors.New("tokens cannot be sealed without a master key: set PARLEY_MASTER_KEY")
+	}
+	return s.box.Seal([]byte(token.Reveal()), placeOf(org, id))
+}
+
+// placeOf binds a sealed token to its row.
+func placeOf(org orgs.ID, id ID) []byte {
+	return []byte("accounts " + org.String() + " " + id.String())
+}
+
+func newID(now clock.Clock) ID { return ids.NewPlain[kind](now.Now()) }
+
+func notFound(err error) error {
+	if errors.Is(err, postgres.ErrNoRow) {
+		return fault.NotFound("account")
+	}
+	return err
+}

@@ -1,0 +1,244 @@
+package accounts
+
+import (
+	"context"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+const own = `a.id, a.team_id, a.customer_id, a.business_account_id, a.phone_number_id, a.phone_number, a.name,
+    a.status, a.status_reason, a.provider_status, a.subscribed, a.refusal, a.checked_at, a.notices, a.connected_at,
+    a.quality, a.messaging_limit, a.throughput, a.generation, a.token, a.registering_until, a.pin_tried_at,
+    a.due_at, a.updated_at, a.deleted_at`
+
+const (
+	sqlAll = `
+SELECT ` + own + `, c.name AS customer_name, c.status AS customer_status
+FROM accounts a
+LEFT JOIN customers c ON c.org_id = a.org_id AND c.id = a.customer_id
+WHERE a.org_id = @org_id`
+	sqlActive = sqlAll + `
+  AND a.deleted_at IS NULL`
+	sqlWithNumber = sqlActive + `
+  AND a.phone_number_id = @phone_number_id`
+	sqlWithID = sqlActive + `
+  AND a.id = @id`
+	sqlLocked = `
+FOR UPDATE OF a`
+)
+
+func byNumber(phoneNumberID string) postgres.Args {
+	return postgres.Args{"phone_number_id": phoneNumberID}
+}
+
+func accountByNumber(ctx context.Context, scope postgres.Scope, phoneNumberID string) (Account, error) {
+	return postgres.One[Account](ctx, scope, sqlWithNumber, byNumber(phoneNumberID))
+}
+
+func lockByNumber(ctx context.Context, tx *postgres.Tx, phoneNumberID string) (Account, error) {
+	return postgres.One[Account](ctx, tx, sqlWithNumber+sqlLocked, byNumber(phoneNumberID))
+}
+
+func accountByID(ctx context.Context, scope postgres.Scope, id ID) (Account, error) {
+	return postgres.One[Account](ctx, scope, sqlWithID, postgres.Args{"id": id})
+}
+
+func lockByID(ctx context.Context, tx *postgres.Tx, id ID) (Account, error) {
+	return postgres.One[Account](ctx, tx, sqlWithID+sqlLocked, postgres.Args{"id": id})
+}
+
+// What concerns a business account concerns all its numbers, unless one is named.
+const (
+	sqlOfBusinessAccount = sqlActive + `
+  AND a.business_account_id = @business_account_id`
+	sqlWithDisplay = `
+  AND a.phone_number = @phone_number`
+	sqlInOrder = `
+ORDER BY a.id`
+)
+
+func lockConcerned(ctx context.Context, tx *postgres.Tx, said provider.Notification) ([]Account, error) {
+	sql := sqlOfBusinessAccount
+	switch {
+	case said.NumberID != "":
+		sql = sqlWithNumber
+	case said.DisplayNumber != "":
+		sql += sqlWithDisplay
+	}
+	return postgres.Many[Account](ctx, tx, sql+sqlInOrder+sqlLocked, postgres.Args{
+		"phone_number_id": said.NumberID, "business_account_id": said.BusinessAccountID, "phone_number": said.DisplayNumber,
+	})
+}
+
+// The conditions of a list; each is in the statement only when it is asked for.
+const (
+	sqlAfter        = ` AND a.id < @after`
+	sqlWithStatus   = ` AND a.status = @status`
+	sqlWithCustomer = ` AND a.customer_id = @customer_id`
+	sqlNewestFirst  = `
+ORDER BY a.id DESC
+LIMIT @limit`
+)
+
+func sqlOf(filter Filter, after bool) string {
+	sql := sqlActive
+	if after {
+		sql += sqlAfter
+	}
+	if filter.Status != "" {
+		sql += sqlWithStatus
+	}
+	if filter.CustomerID != nil {
+		sql += sqlWithCustomer
+	}
+	return sql + sqlNewestFirst
+}
+
+func listAccounts(ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[ID]) ([]Account, error) {
+	return postgres.Many[Account](ctx, scope, sqlOf(filter, slice.After != nil), postgres.Args{
+		"after": slice.After, "limit": slice.Limit + 1, "status": filter.Status, "customer_id": filter.CustomerID,
+	})
+}
+
+const sqlNumbers = `
+SELECT phone_number_id
+FROM accounts
+WHERE org_id = @org_id
+  AND deleted_at IS NULL
+  AND phone_number_id = ANY (@numbers)
+FOR KEY SHARE`
+
+// knownNumbers are those of the given that the organization has; they stay its own until
+// the transaction ends.
+func knownNumbers(ctx context.Context, tx *postgres.Tx, given []string) ([]string, error) {
+	return postgres.Many[string](ctx, tx, sqlNumbers, postgres.Args{"numbers": given})
+}
+
+// The lock lets what is being stored for a number be stored before the number goes.
+const sqlHold = `
+SELECT id
+FROM accounts
+WHERE org_id = @org_id
+  AND phone_number_id = @phone_number_id
+  AND generation = @generation
+  AND deleted_at IS NULL
+FOR SHARE`
+
+func holdNumber(ctx context.Context, tx *postgres.Tx, phoneNumberID string, generation int64) (ID, error) {
+	return postgres.One[ID](ctx, tx, sqlHold, postgres.Args{"phone_number_id": phoneNumberID, "generation": generation})
+}
+
+const sqlInsertAccount = `
+INSERT INTO accounts (org_id, id, team_id, customer_id, business_account_id, phone_number_id, phone_number, name,
+    status, status_reason, provider_status, subscribed, refusal, checked_at, notices, connected_at,
+    quality, messaging_limit, throughput, generation, token, due_at, updated_at)
+VALUES (@org_id, @id, @team_id, @customer_id, @business_account_id, @phone_number_id, @phone_number, @name,
+    @status, @status_reason, @provider_status, @subscribed, @refusal, @checked_at, @notices, @connected_at,
+    @quality, @messaging_limit, @throughput, @generation, @token, @due_at, @updated_at)`
+
+func insertAccount(ctx context.Context, tx *postgres.Tx, a Account) error {
+	_, err := tx.Exec(ctx, sqlInsertAccount, a.values())
+	return err
+}
+
+const sqlUpdateAccount = `
+UPDATE accounts
+SET business_account_id = @business_account_id,
+    phone_number = @phone_number,
+    name = @name,
+    status = @status,
+    status_reason = @status_reason,
+    provider_status = @provider_status,
+    subscribed = @subscribed,
+    refusal = @refusal,
+    checked_at = @checked_at,
+    notices = @notices,
+    connected_at = @connected_at,
+    quality = @quality,
+    messaging_limit = @messaging_limit,
+    throughput = @throughput,
+    token = @token,
+    registering_until = @registering_until,
+    pin_tried_at = @pin_tried_at,
+    due_at = @due_at,
+    updated_at = @updated_at,
+    deleted_at = @deleted_at
+WHERE org_id = @org_id
+  AND id = @id`
+
+func updateAccount(ctx context.Context, tx *postgres.Tx, a Account) error {
+	_, err := tx.Exec(ctx, sqlUpdateAccount, a.values())
+	return err
+}
+
+// values are the columns of an account.
+func (a Account) values() postgres.Args {
+	return postgres.Args{
+		"id": a.ID, "team_id": a.TeamID, "customer_id": a.CustomerID, "business_account_id": a.BusinessAccountID,
+		"phone_number_id": a.PhoneNumberID, "phone_number": a.PhoneNumber, "name": a.Name,
+		"status": a.Status, "status_reason": a.StatusReason,
+		"provider_status": a.ProviderStatus, "subscribed": a.Subscribed, "refusal": a.Refusal, "checked_at": a.CheckedAt,
+		"notices": orEmpty(a.Notices), "connected_at": a.ConnectedAt,
+		"quality": a.Quality, "messaging_limit": a.MessagingLimit, "throughput": a.Throughput,
+		"generation": a.Generation, "token": a.Token,
+		"registering_until": a.RegisteringUntil, "pin_tried_at": orNone(a.PinTriedAt),
+		"due_at": a.DueAt, "updated_at": a.UpdatedAt, "deleted_at": a.DeletedAt,
+	}
+}
+
+func orEmpty(n notices) notices {
+	if n == nil {
+		return notices{}
+	}
+	return n
+}
+
+func orNone[T any](values []T) []T {
+	if values == nil {
+		return []T{}
+	}
+	return values
+}
+
+// A deleted account's row, for its purge.
+func deletedByID(ctx context.Context, scope postgres.Scope, id ID) (Account, error) {
+	return postgres.One[Account](ctx, scope, sqlAll+` AND a.deleted_at IS NOT NULL AND a.id = @id`, postgres.Args{"id": id})
+}
+
+const sqlDeleteAccount = `
+DELETE FROM accounts
+WHERE org_id = @org_id
+  AND id = @id
+  AND deleted_at IS NOT NULL`
+
+func deleteAccount(ctx context.Context, tx *postgres.Tx, id ID) error {
+	_, err := tx.Exec(ctx, sqlDeleteAccount, postgres.Args{"id": id})
+	return err
+}
+
+// due is an account to be looked at.
+type due struct {
+	OrgID   ids.Org
+	ID      ID
+	Deleted bool
+}
+
+// Rows that somebody else is at are left to them, organizations on the move to their new home.
+const sqlTakeDue = `
+UPDATE accounts a
+SET due_at = @next
+FROM (
+    SELECT d.org_id, d.id
+    FROM accounts d
+    JOIN organizations o ON o.org_id = d.org_id AND o.frozen_at IS NULL
+    WHERE d.due_at <= @now
+    ORDER BY d.due_at
+    LIMIT @limit
+    FOR UPDATE OF d SKIP LOCKED
+) AS taken
+WHERE a.org_id = taken.org_id
+  AND a.id = taken.id
+RETURNING a.org_id, a.id, a.deleted_at IS NOT NULL AS deleted`

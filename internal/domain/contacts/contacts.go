@@ -1,0 +1,227 @@
+// Package contacts owns the people whom a business number knows: what they are known by,
+// what they are called, whether they want marketing and which labels they carry. What is
+// said to them is known to the packages that follow it. One person is one contact,
+// however many identifiers they have had.
+package contacts
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
+	"github.com/parley-chat/parley/internal/platform/patch"
+	"github.com/parley-chat/parley/internal/platform/phone"
+)
+
+// ID names a contact. One that was joined into another goes on naming that one.
+type ID = ids.Public[kind]
+
+type kind struct{}
+
+func (kind) Prefix() string { return "ctc_" }
+
+// Contact is a person as one business number knows them.
+type Contact struct {
+	ID        ID
+	AccountID accounts.ID
+	Identity
+
+	Name  *string
+	Email *string
+	// Metadata is the caller's JSON without blanks; its numbers and order are the caller's.
+	Metadata        json.RawMessage
+	Marketing       Marketing
+	MarketingAt     *time.Time
+	MarketingSource *string
+	UpdatedAt       time.Time
+
+	Labels []labels.Summary `db:"-"`
+}
+
+// Identity is what a person is known by now.
+type Identity struct {
+	PhoneNumber *string
+	BSUID       *string
+	ParentBSUID *string
+	// Username is no proof of who somebody is: it may be given up and taken by another.
+	Username *string
+}
+
+// Marketing is whether a contact wants marketing messages.
+type Marketing string
+
+// The states.
+const (
+	OptedIn  Marketing = "opted_in"
+	OptedOut Marketing = "opted_out"
+	Unknown  Marketing = "unknown"
+)
+
+// Who said what a contact wants.
+const (
+	FromAPI      = "api"
+	FromProvider = "provider"
+	FromKeyword  = "keyword"
+)
+
+// Draft creates a contact. It needs a number or a BSUID.
+type Draft struct {
+	PhoneNumber *string         `json:"phone_number"`
+	BSUID       *string         `json:"bsuid"`
+	Username    *string         `json:"username"`
+	Name        *string         `json:"name"`
+	Email       *string         `json:"email"`
+	Metadata    json.RawMessage `json:"metadata"`
+	Marketing   *Marketing      `json:"marketing"`
+}
+
+func (d *Draft) check() (err error) {
+	if d.PhoneNumber == nil && d.BSUID == nil {
+		return fault.New(fault.MissingRequiredField, "The field `phone_number` or `bsuid` is required.").At("phone_number")
+	}
+	if d.PhoneNumber != nil {
+		number, ok := phone.Parse(*d.PhoneNumber)
+		if !ok {
+			return fault.Invalid("phone_number", "must be a number in E.164, like +351910000001")
+		}
+		d.PhoneNumber = &number
+	}
+	if d.Username != nil {
+		if d.Username, err = checkUsername(*d.Username); err != nil {
+			return err
+		}
+	}
+	if d.Name != nil {
+		if err := checkName(*d.Name); err != nil {
+			return err
+		}
+	}
+	d.Metadata, err = jsonin.Metadata(d.Metadata)
+	return err
+}
+
+// Patch changes a contact. An empty Email clears it.
+type Patch struct {
+	Name      patch.Field[string]          `json:"name"`
+	Username  patch.Field[string]          `json:"username"`
+	Email     patch.Field[string]          `json:"email"`
+	Metadata  patch.Field[json.RawMessage] `json:"metadata"`
+	Marketing patch.Field[Marketing]       `json:"marketing"`
+}
+
+func (p *Patch) check() (err error) {
+	if p.Name.Set && !p.Name.Null {
+		if err := checkName(p.Name.Value); err != nil {
+			return err
+		}
+	}
+	if p.Username.Set && !p.Username.Null {
+		username, err := checkUsername(p.Username.Value)
+		if err != nil {
+			return err
+		}
+		p.Username.Value = *username
+	}
+	p.Email.Null = p.Email.Set && p.Email.Value == ""
+	p.Metadata.Value, err = jsonin.Metadata(p.Metadata.Value)
+	return err
+}
+
+func checkName(name string) error {
+	if strings.TrimSpace(name) == "" {
+		return fault.Invalid("name", "must not be blank")
+	}
+	return nil
+}
+
+// checkUsername takes off the sign that is written before a username and is no part of it.
+func checkUsername(given string) (*string, error) {
+	username := bare(given)
+	if strings.TrimSpace(username) == "" {
+		return nil, fault.Invalid("username", "must not be blank")
+	}
+	return &username, nil
+}
+
+func bare(username string) string { return strings.TrimPrefix(username, "@") }
+
+// Filter narrows a list; empty fields do not.
+type Filter struct {
+	// PhoneNumber finds the contact by any national form of its number.
+	PhoneNumber string
+	BSUID       string
+	// Username and Email are whole, in any case.
+	Username string
+	Email    string
+	LabelID  *labels.ID
+	// Q is the beginning of a name, a number, a username or an address, in any case.
+	Q            string
+	UpdatedSince *time.Time
+}
+
+// changed is what a change touched, in the words of contact.updated.
+type changed []string
+
+// Fields of contact.updated.
+const (
+	fieldName     = "name"
+	fieldEmail    = "email"
+	fieldMetadata = "metadata"
+	fieldLabels   = "labels"
+)
+
+// apply tells what is announced of the change, and whether anything changed at all.
+func (c *Contact) apply(p Patch, now time.Time) (announced changed, touched bool) {
+	if set(p.Name, &c.Name) {
+		announced = append(announced, fieldName)
+	}
+	if set(p.Email, &c.Email) {
+		announced = append(announced, fieldEmail)
+	}
+	if p.Metadata.Set && !bytes.Equal(p.Metadata.Value, c.Metadata) {
+		c.Metadata = p.Metadata.Value
+		announced = append(announced, fieldMetadata)
+	}
+	touched = set(p.Username, &c.Username) || len(announced) > 0
+	if p.Marketing.Set && p.Marketing.Value != c.Marketing {
+		c.wants(p.Marketing.Value, FromAPI, now)
+		touched = true
+	}
+	if touched {
+		c.advance(now)
+	}
+	return announced, touched
+}
+
+// set writes an optional field and tells whether it changed.
+func set(given patch.Field[string], target **string) bool {
+	if !given.Set || given.Null && *target == nil || !given.Null && *target != nil && **target == given.Value {
+		return false
+	}
+	if *target = nil; !given.Null {
+		*target = &given.Value
+	}
+	return true
+}
+
+// wants records what the contact wants, and where that was heard.
+func (c *Contact) wants(state Marketing, source string, at time.Time) {
+	c.Marketing, c.MarketingAt, c.MarketingSource = state, &at, &source
+	if state == Unknown {
+		c.MarketingSource = nil
+	}
+}
+
+// advance never gives two changes one time, not even by a clock that stands or steps back.
+func (c *Contact) advance(now time.Time) {
+	c.UpdatedAt = c.UpdatedAt.Add(time.Millisecond)
+	if now.After(c.UpdatedAt) {
+		c.UpdatedAt = now
+	}
+}

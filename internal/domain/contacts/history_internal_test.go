@@ -1,0 +1,222 @@
+package contacts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+)
+
+// History is what really happened to some people, and what was seen of it, in the order
+// in which it arrived.
+type History struct {
+	People    []Life
+	Sightings []Seen
+}
+
+// Life is what a person is known by in the end.
+type Life struct{ Number, BSUID string }
+
+// Seen is a sighting of a person.
+type Seen struct {
+	Sighting
+
+	Who int
+}
+
+func (s Seen) String() string {
+	text := fmt.Sprintf("%d at %d: %s %s %s", s.Who, int(s.At.Sub(pgtest.Start()).Seconds()), s.PhoneNumber, s.BSUID, s.ParentBSUID)
+	if s.Former != nil {
+		text += fmt.Sprintf(" formerly %s %s %s", s.Former.PhoneNumber, s.Former.BSUID, s.Former.ParentBSUID)
+	}
+	return text
+}
+
+// Histories makes lives of one to four people. Each has one number and one BSUID at a
+// time; a change gives a new BSUID, mostly with a new number, and is told in a notice. Of
+// each period at least one sighting shows number and BSUID together. Numbers that were
+// given up may be taken by others, or again by who had them; then nobody is seen by a
+// number alone, which would prove nothing. Whatever was seen arrives in any order.
+//
+// Histories of different bases know different numbers and BSUIDs.
+func Histories(base int) *rapid.Generator[History] {
+	return rapid.Custom(func(r *rapid.T) History {
+		w := &making{r: r, base: base * 100, recycled: rapid.Bool().Draw(r, "recycled")}
+		for who := range rapid.IntRange(1, 4).Draw(r, "people") {
+			w.live(who)
+		}
+		w.Sightings = rapid.Permutation(w.Sightings).Draw(r, "arrival")
+		return w.History
+	})
+}
+
+type making struct {
+	History
+
+	r        *rapid.T
+	base     int
+	recycled bool
+	serial   int
+	// free are numbers that were given up, and when.
+	free []freed
+}
+
+type freed struct {
+	number string
+	at     int
+}
+
+func (w *making) at(second int) time.Time {
+	return pgtest.Start().Add(time.Duration(second) * time.Second)
+}
+
+// newNumber is unused, or one that somebody gave up before.
+func (w *making) newNumber(at int) string {
+	if w.recycled && len(w.free) > 0 && rapid.Bool().Draw(w.r, "taken over") {
+		i := rapid.IntRange(0, len(w.free)-1).Draw(w.r, "which")
+		if w.free[i].at < at {
+			number := w.free[i].number
+			w.free = slices.Delete(w.free, i, i+1)
+			return number
+		}
+	}
+	w.serial++
+	if w.serial%2 == 0 {
+		return fmt.Sprintf("+55319%08d", 80_000_000+w.base+w.serial) // a mobile number of Brazil
+	}
+	return fmt.Sprintf("+351%09d", 910_000_000+w.base+w.serial)
+}
+
+func (w *making) newBSUID() string {
+	w.serial++
+	return fmt.Sprintf("PT.%d", w.base+w.serial)
+}
+
+// form is a national form of a number.
+func (w *making) form(number string) string {
+	if strings.HasPrefix(number, "+55319") && rapid.Bool().Draw(w.r, "short form") {
+		return "+5531" + strings.TrimPrefix(number, "+55319")
+	}
+	return number
+}
+
+func (w *making) see(who int, s Sighting) {
+	w.Sightings = append(w.Sightings, Seen{Sighting: s, Who: who})
+}
+
+func (w *making) live(who int) {
+	r := w.r
+	now := rapid.IntRange(0, 50).Draw(r, "born")
+	number, bsuid, parent := w.newNumber(now), w.newBSUID(), ""
+	if rapid.IntRange(0, 3).Draw(r, "managed") == 0 {
+		parent = "PT.ENT." + bsuid[3:]
+	}
+	for period := range rapid.IntRange(1, 3).Draw(r, "periods") {
+		if period > 0 {
+			number, bsuid, parent = w.rotate(who, now, number, bsuid, parent)
+		}
+		linked := rapid.IntRange(0, 3).Draw(r, "linked at")
+		for i := range linked + rapid.IntRange(1, 2).Draw(r, "sightings") {
+			now += rapid.IntRange(0, 2).Draw(r, "later")
+			s := Sighting{At: w.at(now), PhoneNumber: w.form(number), BSUID: bsuid, ParentBSUID: parent}
+			if i != linked {
+				switch rapid.IntRange(0, 3).Draw(r, "shown") {
+				case 0:
+					s.PhoneNumber = ""
+				case 1:
+					if !w.recycled {
+						s.BSUID, s.ParentBSUID = "", ""
+					}
+				case 2:
+					s.ParentBSUID = ""
+				}
+			}
+			w.see(who, s)
+		}
+		now += rapid.IntRange(0, 3).Draw(r, "rest")
+	}
+	w.People = append(w.People, Life{Number: number, BSUID: bsuid})
+}
+
+// rotate changes who somebody is and has it told.
+func (w *making) rotate(who, now int, number, bsuid, parent string) (newNumber, newBSUID, newParent string) {
+	r := w.r
+	former := &Former{PhoneNumber: w.form(number), BSUID: bsuid, ParentBSUID: parent, Reason: "user_changed_number"}
+	newNumber, newBSUID = number, w.newBSUID()
+	if rapid.IntRange(0, 3).Draw(r, "keeps its number") > 0 {
+		newNumber = w.newNumber(now)
+		w.free = append(w.free, freed{number: number, at: now})
+	}
+	if parent != "" {
+		newParent = "PT.ENT." + newBSUID[3:]
+	}
+	notice := Sighting{At: w.at(now), PhoneNumber: w.form(newNumber), BSUID: newBSUID, ParentBSUID: newParent, Former: former}
+	switch rapid.IntRange(0, 3).Draw(r, "notice") {
+	case 0:
+		notice.PhoneNumber, former.Reason = "", "user_changed_user_id"
+	case 1:
+		former.PhoneNumber = ""
+	case 2:
+		notice.PhoneNumber, former.PhoneNumber, former.Reason = "", "", "user_changed_user_id"
+	}
+	w.see(who, notice)
+	return newNumber, newBSUID, newParent
+}
+
+// TestBook_OnePersonIsOneContact: whatever the order in which people are seen.
+func TestBook_OnePersonIsOneContact(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		h := Histories(0).Draw(r, "history")
+		b := newBook(accounts.ID{}, pgtest.Start())
+		found := make([]*person, len(h.Sightings))
+		for i, s := range h.Sightings {
+			found[i] = b.see(s.Sighting)
+			r.Logf("%s", s)
+		}
+		contacts := make([]Contact, len(found))
+		for i, p := range found {
+			contacts[i] = p.last().Contact
+		}
+		RequireOneEach(r, h, contacts)
+		for _, e := range b.entries {
+			require.Nil(r, e.owner.into, "a key names nobody who is no more")
+		}
+		for _, p := range b.people {
+			numbers := 0
+			for _, e := range p.keys {
+				require.Same(r, p, e.owner)
+				if isNumber(e.key) && e.retired == nil {
+					numbers++
+				}
+			}
+			require.LessOrEqual(r, numbers, 1)
+		}
+	})
+}
+
+// RequireOneEach: each person has one contact, shared with nobody, that shows what the
+// person is known by in the end.
+func RequireOneEach(t require.TestingT, h History, contacts []Contact) {
+	owners := map[ID]int{}
+	for i, s := range h.Sightings {
+		if other, taken := owners[contacts[i].ID]; taken {
+			require.Equal(t, other, s.Who, "two persons in one contact")
+		}
+		owners[contacts[i].ID] = s.Who
+	}
+	require.Len(t, owners, len(h.People), "as many contacts as persons")
+	for i, s := range h.Sightings {
+		person, contact := h.People[s.Who], contacts[i]
+		require.Equal(t, person.BSUID, *contact.BSUID)
+		require.NotNil(t, contact.PhoneNumber, "person %d", s.Who)
+		require.Equal(t, numberKey(person.Number), numberKey(*contact.PhoneNumber), "person %d", s.Who)
+	}
+}

@@ -1,0 +1,191 @@
+package contacts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+)
+
+// An organization with a label and two numbers, and another with a number.
+const sqlPlaces = `
+WITH crowd AS (
+    INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at)
+    VALUES (@here, 'Here', 'platform', 'active', '{}', @now), (@there, 'There', 'platform', 'active', '{}', @now)
+), team AS (
+    INSERT INTO teams (org_id, id, name) VALUES (@here, @here, 'Here'), (@there, @there, 'There')
+), label AS (
+    INSERT INTO labels (org_id, id, team_id, name, name_key, color, updated_at) VALUES (@here, @label, @here, 'L', 'l', 'gray', @now)
+)
+INSERT INTO accounts (org_id, id, team_id, business_account_id, status, subscribed, checked_at, token, generation, due_at, updated_at)
+VALUES (@here, @here, @here, '1', 'connected', true, @now, '', 1, @now, @now), (@here, @there, @here, '1', 'connected', true, @now, '', 1, @now, @now),
+       (@there, @there, @there, '1', 'connected', true, @now, '', 1, @now, @now)`
+
+// Many contacts of the one, and a few of the other that all start with what none does here.
+const sqlFill = `
+WITH people AS (
+    SELECT @here::uuid AS org_id, CASE WHEN n % 2 = 0 THEN @here::uuid ELSE @there END AS account_id, ulid(@now::timestamptz + n * interval '1 second') AS id, md5(n::text) AS word, n,
+           @now::timestamptz + n * interval '1 second' AS at
+    FROM generate_series(1, 12000) AS n
+    UNION ALL
+    SELECT @there::uuid, @there, ulid(@now), 'zeta' || n, n, @now FROM generate_series(1, 500) AS n
+), made AS (
+    INSERT INTO contacts (org_id, id, account_id, phone_number, bsuid, username, username_key, name, name_key, email, email_key, marketing, updated_at)
+    SELECT org_id, id, account_id, '+351' || 900000000 + n, 'PT.' || n, word, word, word, word, word || '@x', word || '@x', 'unknown', at FROM people
+), keys AS (
+    INSERT INTO contact_keys (org_id, account_id, key, contact_id, since)
+    SELECT org_id, account_id, 'n351' || 900000000 + n, id, at FROM people UNION ALL SELECT org_id, account_id, 'bPT.' || n, id, at FROM people
+)
+INSERT INTO contact_labels (org_id, contact_id, label_id, account_id)
+SELECT org_id, id, @label, account_id FROM people WHERE org_id = @here AND n % 3 = 0`
+
+// place is a database with the organization, and what is run there.
+type place struct {
+	url     string
+	db      *postgres.DB
+	org     ids.Org
+	account accounts.ID
+	other   accounts.ID
+	label   labels.ID
+}
+
+func inhabit(t *testing.T, statements ...string) place {
+	t.Helper()
+	p := place{url: pgtest.URL(t), org: ids.NewOrg(pgtest.Start())}
+	p.db = pgtest.Connect(t, p.url)
+	there, label := ids.NewOrg(pgtest.Start()), ids.Floor[labelKind](pgtest.Start())
+	require.NoError(t, p.account.UnmarshalText([]byte(p.org.String())))
+	require.NoError(t, p.other.UnmarshalText([]byte(there.String())))
+	require.NoError(t, p.label.UnmarshalText([]byte(label.String())))
+	_, err := postgres.InSystemTx(t.Context(), p.db, "test", func(tx *postgres.Tx) (struct{}, error) {
+		for _, sql := range append([]string{`SET LOCAL statement_timeout = '60s'`, sqlPlaces}, statements...) {
+			_, err := tx.Exec(t.Context(), sql, postgres.Args{"here": p.org, "there": there, "label": label, "now": pgtest.Start()})
+			require.NoError(t, err)
+		}
+		return struct{}{}, nil
+	})
+	require.NoError(t, err)
+	return p
+}
+
+// Many other organizations, so that the planner takes each for a small one.
+const sqlOthers = `
+WITH others AS (
+    SELECT md5(n::text)::uuid AS id FROM generate_series(1, 300) AS n
+), crowd AS (
+    INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at)
+    SELECT id, 'Other', 'platform', 'active', '{}', @now FROM others
+), team AS (
+    INSERT INTO teams (org_id, id, name) SELECT id, id, 'Other' FROM others
+), account AS (
+    INSERT INTO accounts (org_id, id, team_id, business_account_id, status, subscribed, checked_at, token, generation, due_at, updated_at)
+    SELECT id, id, id, '1', 'connected', true, @now, '', 1, @now, @now FROM others
+)
+INSERT INTO contacts (org_id, id, account_id, phone_number, username, username_key, name, name_key, email, email_key, marketing, updated_at)
+SELECT id, ulid(@now::timestamptz + n * interval '1 second'), id, '+351' || 900000000 + n, 'u' || n, 'u' || n, 'n' || n, 'n' || n, 'e' || n, 'e' || n, 'unknown', @now
+FROM others, generate_series(1, 40) AS n`
+
+// TestListContacts_ReadsWhatMatches looks at the plan of each filter, made as it is for a
+// statement that is run again and again, in a database that was never vacuumed: each part
+// of the question is answered by its own index, and what is walked is not sorted. Nor would
+// the planner have had a choice: without its index a part is answered by no other.
+func TestListContacts_ReadsWhatMatches(t *testing.T) {
+	t.Parallel()
+	p, now := inhabit(t, sqlFill, sqlOthers, `ANALYZE`), pgtest.Start()
+	indexes := []string{"contacts_newest", "contacts_name", "contacts_number", "contacts_username", "contacts_email", "contacts_updated"}
+	walk, carriers := "Backward using contacts_newest", "Backward using contact_labels_label"
+	for name, test := range map[string]struct {
+		filter Filter
+		uses   []string
+	}{
+		"all":           {Filter{}, []string{walk}},
+		"number":        {Filter{PhoneNumber: "+351900000001"}, []string{"contact_keys_pkey"}},
+		"bsuid":         {Filter{BSUID: "PT.1"}, []string{"contact_keys_pkey"}},
+		"number, bsuid": {Filter{PhoneNumber: "+351900000001", BSUID: "PT.1"}, []string{"contact_keys_pkey"}},
+		"username":      {Filter{Username: "x"}, []string{"contacts_username"}},
+		"email":         {Filter{Email: "x"}, []string{"contacts_email"}},
+		"label":         {Filter{LabelID: new(labels.ID)}, []string{carriers}},
+		"email, label":  {Filter{Email: "x", LabelID: new(labels.ID)}, []string{"contacts_email"}},
+		"q":             {Filter{Q: "zeta"}, []string{"contacts_name", "contacts_email", "contacts_username", walk}},
+		"q, a number":   {Filter{Q: "+3519"}, []string{"contacts_name", "contacts_email", "contacts_username", "contacts_number", walk}},
+		"updated":       {Filter{UpdatedSince: &now}, []string{"contacts_updated", walk}},
+		"all of them": {
+			Filter{UpdatedSince: &now, Q: "+3519", LabelID: new(labels.ID)},
+			[]string{carriers, "contacts_updated", "contacts_name", "contacts_email", "contacts_username", "contacts_number", walk},
+		},
+	} {
+		q := queryOf(accounts.ID{}, test.filter, paging.Slice[ID]{Limit: 25})
+		plan := pgtest.Plan(t, p.url, q.sql())
+		shown := fmt.Sprintf("%s:\n%s", name, plan)
+		require.NotContains(t, plan, "Seq Scan", shown)
+		require.NotContains(t, plan, "Bitmap", shown)
+		for _, index := range test.uses {
+			require.Contains(t, plan, index, shown)
+		}
+		for _, dropped := range indexes {
+			without := pgtest.Plan(t, p.url, q.sql(), `DROP INDEX `+dropped)
+			for _, other := range indexes {
+				if other != dropped {
+					require.Equal(t, strings.Count(plan, other), strings.Count(without, other), "%s instead of %s for %s\n\n%s", other, dropped, shown, without)
+				}
+			}
+		}
+		if name != "all" {
+			require.Regexp(t, `using contacts_pkey on contacts.*\n\s+Index Cond: \(\(org_id = \$\d+\) AND \(id = `, plan, shown)
+		}
+	}
+}
+
+// TestListContacts_FindsAllThatMatch walks lists of which many match, by each of the ways in
+// which they are found, and compares with what a plain statement finds.
+func TestListContacts_FindsAllThatMatch(t *testing.T) {
+	t.Parallel()
+	ctx, now := t.Context(), pgtest.Start()
+	p := inhabit(t, sqlFill, `
+UPDATE contacts SET name_key = 'old' || name_key WHERE org_id = @here
+  AND id IN (SELECT id FROM contacts WHERE org_id = @here AND account_id = @here ORDER BY id LIMIT 1200)`)
+	scope, own := p.db.Of(p.org), p.label
+	for name, test := range map[string]struct {
+		filter Filter
+		plain  string
+	}{
+		"all match":             {Filter{Q: "+351"}, `true`},
+		"many, all of them old": {Filter{Q: "OLD"}, `name_key LIKE 'old%'`},
+		"a part":                {Filter{Q: "a"}, `name_key LIKE 'a%' OR email_key LIKE 'a%' OR username_key LIKE 'a%'`},
+		"half, by time":         {Filter{UpdatedSince: new(now.Add(6_000 * time.Second))}, `updated_at > '2026-03-14T11:06:53.589Z'`},
+		"with a label":          {Filter{Q: "+351", LabelID: &own}, `id IN (SELECT contact_id FROM contact_labels WHERE org_id = @org_id)`},
+		"a label":               {Filter{LabelID: &own}, `id IN (SELECT contact_id FROM contact_labels WHERE org_id = @org_id)`},
+	} {
+		want, err := postgres.Many[ID](ctx, scope, `
+SELECT id FROM contacts WHERE org_id = @org_id AND account_id = @account_id AND (`+test.plain+`) ORDER BY id DESC`,
+			postgres.Args{argAccount: p.account})
+		require.NoError(t, err)
+		require.Greater(t, len(want), 100, name)
+		found, slice := []ID{}, paging.Slice[ID]{Limit: 100}
+		for {
+			rows, err := listContacts(ctx, scope, p.account, test.filter, slice)
+			require.NoError(t, err)
+			page := paging.Cut(rows, slice.Limit, func(c Contact) ID { return c.ID })
+			for _, contact := range page.Items {
+				found = append(found, contact.ID)
+			}
+			if slice.After = page.Next; page.Next == nil {
+				break
+			}
+		}
+		require.Equal(t, want, found, name)
+	}
+}
+
+type labelKind struct{}
+
+func (labelKind) Prefix() string { return "lbl_" }

@@ -1,0 +1,210 @@
+package contacts
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// Service is the contacts of one cell.
+type Service struct {
+	db        *postgres.DB
+	work      *postgres.DB
+	clock     clock.Clock
+	jobs      *jobs.Queue
+	labels    *labels.Service
+	events    *events.Log
+	followers []Follower
+}
+
+// Deps is what the service stands on.
+type Deps struct {
+	DB *postgres.DB
+	// Work is the pool of background work.
+	Work   *postgres.DB
+	Clock  clock.Clock
+	Jobs   *jobs.Queue
+	Labels *labels.Service
+	Events *events.Log
+}
+
+// New builds the service.
+func New(deps Deps) *Service {
+	return &Service{db: deps.DB, work: deps.Work, clock: deps.Clock, jobs: deps.Jobs, labels: deps.Labels, events: deps.Events}
+}
+
+// Create adds a contact. Neither its number, in any national form, nor its BSUID may be
+// another's.
+func (s *Service) Create(ctx context.Context, org orgs.ID, of accounts.Account, draft Draft) (Contact, error) {
+	if err := draft.check(); err != nil {
+		return Contact{}, err
+	}
+	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Contact, error) {
+		now := s.clock.Now()
+		sighting := draft.sighting(now)
+		keys := map[string]bool{}
+		for _, key := range sighting.keys() {
+			keys[key] = true
+		}
+		if err := lockKeys(ctx, tx, of.ID, keys); err != nil {
+			return Contact{}, err
+		}
+		b := newBook(of.ID, now)
+		if err := b.readTx(ctx, tx, sighting.keys()); err != nil {
+			return Contact{}, err
+		}
+		if err := b.refuses(draft); err != nil {
+			return Contact{}, err
+		}
+		made := b.see(sighting)
+		draft.complete(made, now)
+		return made.Contact, s.writeTx(ctx, tx, of, b.change())
+	})
+}
+
+func (d *Draft) sighting(at time.Time) Sighting {
+	s := Sighting{At: at}
+	for _, field := range []struct {
+		given *string
+		to    *string
+	}{{d.PhoneNumber, &s.PhoneNumber}, {d.BSUID, &s.BSUID}, {d.Username, &s.Username}} {
+		if field.given != nil {
+			*field.to = *field.given
+		}
+	}
+	return s
+}
+
+// complete adds what is no part of who somebody is.
+func (d *Draft) complete(made *person, now time.Time) {
+	made.Name, made.Email, made.Metadata = d.Name, d.Email, d.Metadata
+	if d.Marketing != nil {
+		made.wants(*d.Marketing, FromAPI, now)
+	}
+}
+
+// refuses says which contact has what the draft is to be known by, or nil. A number that
+// somebody gave up is free.
+func (b *book) refuses(d Draft) error {
+	if d.PhoneNumber != nil {
+		if e := b.entries[numberKey(*d.PhoneNumber)]; e != nil && e.retired == nil {
+			return taken("phone_number", "this number", e.owner.ID)
+		}
+	}
+	if d.BSUID != nil {
+		if e := b.entries[bsuidKey(*d.BSUID)]; e != nil {
+			return taken("bsuid", "this BSUID", e.owner.ID)
+		}
+	}
+	return nil
+}
+
+func taken(param, what string, by ID) error {
+	return fault.New(fault.AlreadyExists, "There already is a contact with %s: %s.", what, by).At(param)
+}
+
+// Get returns one contact.
+func (s *Service) Get(ctx context.Context, org orgs.ID, of accounts.Account, id ID) (Contact, error) {
+	contact, err := contactByID(ctx, s.db.Of(org), of.ID, id)
+	return withLabelsOne(ctx, s.db.Of(org), contact, notFound(err))
+}
+
+// List returns a page of an account's contacts, newest first.
+func (s *Service) List(
+	ctx context.Context, org orgs.ID, of accounts.Account, filter Filter, slice paging.Slice[ID],
+) (paging.Page[Contact, ID], error) {
+	scope := s.db.Of(org)
+	rows, err := listContacts(ctx, scope, of.ID, filter, slice)
+	if err != nil {
+		return paging.Page[Contact, ID]{}, err
+	}
+	page := paging.Cut(rows, slice.Limit, func(c Contact) ID { return c.ID })
+	page.Items, err = withLabels(ctx, scope, page.Items)
+	return page, err
+}
+
+// Update changes a contact; a patch that changes nothing leaves it untouched.
+func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, id ID, change Patch) (Contact, error) {
+	if err := change.check(); err != nil {
+		return Contact{}, err
+	}
+	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Contact, error) {
+		contact, err := lockContact(ctx, tx, of.ID, id)
+		if err != nil {
+			return Contact{}, notFound(err)
+		}
+		named := contact.Name
+		announced, touched := contact.apply(change, s.clock.Now())
+		if touched {
+			err = s.storeTx(ctx, tx, of, contact, announced)
+		}
+		if err == nil && !same(named, contact.Name) {
+			err = s.tellTx(ctx, tx, []ID{contact.ID})
+		}
+		return withLabelsOne(ctx, tx, contact, err)
+	})
+}
+
+// storeTx writes a changed contact and announces what is announced.
+func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, contact Contact, announced changed) error {
+	if err := updateContacts(ctx, tx, []Contact{contact}); err != nil {
+		return err
+	}
+	return s.updatedTx(tx, of, contact, announced)
+}
+
+// Choice is what a contact wants, as somebody heard it.
+type Choice struct {
+	ContactID ID
+	Marketing Marketing
+	Source    string
+	At        time.Time
+}
+
+// ChooseTx records what contacts want; what is older than what is known changes nothing.
+func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choice) error {
+	wanted := map[ID]bool{}
+	for _, choice := range choices {
+		wanted[choice.ContactID] = true
+	}
+	if err := lockContacts(ctx, tx, wanted); err != nil {
+		return err
+	}
+	known, err := contactsByID(ctx, tx, idsOf(wanted))
+	if err != nil {
+		return err
+	}
+	now := s.clock.Now()
+	var changed []Contact
+	for _, contact := range known {
+		before := contact.Marketing
+		for _, choice := range choices {
+			newer := contact.MarketingAt == nil || !choice.At.Before(*contact.MarketingAt)
+			if choice.ContactID == contact.ID && newer && choice.Marketing != contact.Marketing {
+				contact.wants(choice.Marketing, choice.Source, choice.At)
+			}
+		}
+		if contact.Marketing != before {
+			contact.advance(now)
+			changed = append(changed, contact)
+		}
+	}
+	return updateContacts(ctx, tx, changed)
+}
+
+func notFound(err error) error {
+	if errors.Is(err, postgres.ErrNoRow) {
+		return fault.NotFound("contact")
+	}
+	return err
+}

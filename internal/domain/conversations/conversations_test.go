@@ -1,0 +1,256 @@
+package conversations_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/domain/conversations"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/patch"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+)
+
+// bundle is a world with one organization and its number in it.
+type bundle struct {
+	*factory.World
+
+	org     orgs.ID
+	account accounts.Account
+}
+
+func setup(t *testing.T) (context.Context, bundle) {
+	t.Helper()
+	b := bundle{World: factory.New(t)}
+	b.org, _ = b.Org(t)
+	b.account = b.Account(t, b.org)
+	return t.Context(), b
+}
+
+type say = func(context.Context, *postgres.Tx, accounts.Account, []conversations.Message) ([]conversations.Thread, error)
+
+func (b bundle) said(t *testing.T, how say, messages ...conversations.Message) []conversations.Thread {
+	t.Helper()
+	threads, err := b.trySay(t.Context(), how, messages...)
+	require.NoError(t, err)
+	return threads
+}
+
+func (b bundle) trySay(ctx context.Context, how say, messages ...conversations.Message) ([]conversations.Thread, error) {
+	return postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]conversations.Thread, error) { return how(ctx, tx, b.account, messages) })
+}
+
+func (b bundle) get(t *testing.T, id conversations.ID) conversations.Conversation {
+	t.Helper()
+	conversation, err := b.Conversations.Get(t.Context(), b.org, b.account, id)
+	require.NoError(t, err)
+	return conversation
+}
+
+// TestService_SaidTx compares with a model: whatever is said in whatever batches, a
+// conversation knows its last messages and how many are unread.
+func TestService_SaidTx(t *testing.T) {
+	t.Parallel()
+	_, b := setup(t)
+	var people []contacts.ID
+	for range 5 {
+		people = append(people, b.Contact(t, b.org, b.account).ID)
+	}
+	type known struct {
+		id            conversations.ID
+		status        conversations.Status
+		unread        int
+		last, inbound *time.Time
+		updated       time.Time
+	}
+	model := map[contacts.ID]*known{}
+	later := func(a *time.Time, b time.Time) *time.Time {
+		if a != nil && a.After(b) {
+			return a
+		}
+		return &b
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		inbound := rapid.Bool().Draw(r, "inbound")
+		var messages []conversations.Message
+		for range rapid.IntRange(1, 6).Draw(r, "messages") {
+			messages = append(messages, conversations.Message{
+				ContactID: rapid.SampledFrom(people).Draw(r, "contact"),
+				At:        b.Clock.Now().Add(time.Duration(rapid.IntRange(-20, 5).Draw(r, "at")) * time.Second),
+				Read:      !inbound && rapid.Bool().Draw(r, "read"),
+			})
+		}
+		b.Clock.Move(time.Duration(rapid.IntRange(0, 1).Draw(r, "pause")) * time.Second)
+		how := b.Conversations.SentTx
+		if inbound {
+			how = b.Conversations.ReceivedTx
+		}
+		threads := b.said(t, how, messages...)
+		for i, m := range messages {
+			k := model[m.ContactID]
+			if k == nil {
+				k = &known{id: threads[i].ID, status: conversations.Open}
+				model[m.ContactID] = k
+			}
+			if k.last = later(k.last, m.At); inbound {
+				k.inbound, k.status = later(k.inbound, m.At), conversations.Open
+				k.unread++
+			}
+			require.Equal(r, m.ContactID, threads[i].ContactID)
+			require.Equal(r, k.id, threads[i].ID, "one conversation for ever")
+		}
+		for _, m := range messages {
+			if m.Read {
+				model[m.ContactID].unread = 0
+			}
+		}
+		for _, m := range messages {
+			k, is := model[m.ContactID], b.get(t, model[m.ContactID].id)
+			require.Equal(r, []any{k.status, k.unread, k.last, k.inbound}, []any{is.Status, is.UnreadCount, is.LastMessageAt, is.LastInboundAt})
+			require.True(r, is.UpdatedAt.After(k.updated), "time goes on with each change")
+		}
+		for _, m := range messages {
+			model[m.ContactID].updated = b.get(t, model[m.ContactID].id).UpdatedAt
+		}
+		if k := model[messages[0].ContactID]; rapid.Bool().Draw(r, "resolve") {
+			k.status = conversations.Resolved
+			closed, err := b.Conversations.Update(t.Context(), b.org, b.account, audit.Operator(), k.id,
+				conversations.Patch{Status: patch.To(conversations.Resolved)})
+			require.NoError(r, err)
+			k.updated = closed.UpdatedAt
+		}
+	})
+}
+
+func TestService_Update_ByAPerson(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	made := b.Conversation(t, b.org, b.account)
+	user, err := b.Orgs.CreateUser(ctx, b.org, audit.Operator(), nil, "Marta", "marta@example.com")
+	require.NoError(t, err)
+	_, err = b.Conversations.Update(ctx, b.org, b.account, audit.Principal{Kind: audit.User, ID: user.ID.String()}, made.ID,
+		conversations.Patch{Status: patch.To(conversations.Resolved)})
+	require.NoError(t, err)
+	body, err := postgres.One[string](ctx, b.DB.Of(b.org), `
+SELECT convert_from(body, 'UTF8') FROM events WHERE org_id = @org_id AND type = 'conversation.closed'`, nil)
+	require.NoError(t, err)
+	require.Contains(t, body, `"closed_by_user_id":"`+user.ID.String()+`"`)
+}
+
+// patiently comes back as a caller does who is told so: on a machine that is busy with
+// other things a lock may take longer than is waited for.
+func patiently(verb func() error) (err error) {
+	for range 20 {
+		if err = verb(); fault.Of(err) != fault.ServiceUnavailable {
+			return err
+		}
+	}
+	return err
+}
+
+// TestService_SaidTx_AtOnce: batches that name the same contacts in different orders wait
+// for each other and lose nothing, while contacts are renamed, labelled and deleted.
+func TestService_SaidTx_AtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	var people []contacts.ID
+	for range 12 {
+		people = append(people, b.Contact(t, b.org, b.account).ID)
+	}
+	const workers, batches, size = 6, 8, 8
+	var group sync.WaitGroup
+	failed := make(chan error, workers*batches+100)
+	for worker := range workers {
+		group.Go(func() {
+			for batch := range batches {
+				var messages []conversations.Message
+				for i := range size {
+					messages = append(messages, conversations.Message{ContactID: people[(worker*5+batch*3+i*7)%10], At: b.Clock.Now()})
+				}
+				failed <- patiently(func() error {
+					_, err := b.trySay(ctx, b.Conversations.ReceivedTx, messages...)
+					return err
+				})
+			}
+		})
+	}
+	group.Go(func() {
+		for i := range 20 {
+			failed <- patiently(func() error {
+				_, err := b.Contacts.Update(ctx, b.org, b.account, people[i%10], contacts.Patch{Name: patch.To(fmt.Sprintf("Name %d", i))})
+				return err
+			})
+		}
+	})
+	group.Wait()
+	close(failed)
+	for err := range failed {
+		require.NoError(t, err)
+	}
+	unread, err := postgres.One[int](ctx, b.DB.Of(b.org), `SELECT sum(unread_count)::int FROM conversations WHERE org_id = @org_id`, nil)
+	require.NoError(t, err)
+	require.Equal(t, workers*batches*size, unread)
+}
+
+// TestService_SaidTx_ToWhomIsGone: a contact that was deleted after it was resolved has the
+// transaction made again, or refused when that does not help.
+func TestService_SaidTx_ToWhomIsGone(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	made := b.Conversation(t, b.org, b.account)
+	_, err := b.Contacts.Delete(ctx, b.org, b.account, made.ContactID)
+	require.NoError(t, err)
+	_, err = b.trySay(ctx, b.Conversations.ReceivedTx, conversations.Message{ContactID: made.ContactID, At: b.Clock.Now()})
+	require.ErrorIs(t, err, postgres.ErrAgain)
+	require.Equal(t, fault.ServiceUnavailable, fault.Of(err))
+
+	other := b.Conversation(t, b.org, b.account)
+	number, tries := *other.ContactNumber, 0
+	threads, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
+		found, err := b.Contacts.ResolveTx(ctx, tx, b.account, []contacts.Sighting{{At: b.Clock.Now(), PhoneNumber: number}})
+		if err != nil {
+			return nil, err
+		}
+		if tries++; tries == 1 {
+			if _, err := b.Contacts.Delete(ctx, b.org, b.account, other.ContactID); err != nil {
+				return nil, err
+			}
+		}
+		return b.Conversations.ReceivedTx(ctx, tx, b.account, []conversations.Message{{ContactID: found[0].ID, At: b.Clock.Now()}})
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, tries)
+	require.NotEqual(t, other.ID, threads[0].ID, "a new contact and a new conversation")
+}
+
+// TestService_Purge leaves nothing of an account and all of the others.
+func TestService_Purge(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	kept := b.Account(t, b.org)
+	for range 3 {
+		b.Conversation(t, b.org, b.account)
+		b.Conversation(t, b.org, kept)
+	}
+	require.NoError(t, b.Conversations.Purge(ctx, b.org, b.account))
+	require.NoError(t, b.Contacts.Purge(ctx, b.org, b.account))
+	left, err := postgres.Many[accounts.ID](ctx, b.DB.Of(b.org), `
+SELECT account_id FROM conversations WHERE org_id = @org_id
+UNION ALL SELECT account_id FROM contacts WHERE org_id = @org_id
+UNION ALL SELECT account_id FROM contact_keys WHERE org_id = @org_id`, nil)
+	require.NoError(t, err)
+	require.Len(t, left, 9)
+	for _, id := range left {
+		require.Equal(t, kept.ID, id)
+	}
+}

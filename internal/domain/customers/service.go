@@ -1,0 +1,144 @@
+package customers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// Service is the customers of one cell.
+type Service struct {
+	db     *postgres.DB
+	clock  clock.Clock
+	orgs   *orgs.Service
+	events *events.Log
+	audit  *audit.Log
+}
+
+// New builds the service.
+func New(db *postgres.DB, clock clock.Clock, orgs *orgs.Service, events *events.Log, audit *audit.Log) *Service {
+	return &Service{db: db, clock: clock, orgs: orgs, events: events, audit: audit}
+}
+
+// Create adds a customer to a team. It is pending until it connects a number.
+func (s *Service) Create(ctx context.Context, org orgs.ID, draft Draft) (Customer, error) {
+	if err := draft.check(); err != nil {
+		return Customer{}, err
+	}
+	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Customer, error) {
+		team, err := s.orgs.TeamTx(ctx, tx, draft.TeamID)
+		if err != nil {
+			return Customer{}, err
+		}
+		now := s.clock.Now()
+		customer := Customer{
+			ID: ids.New[kind](now), TeamID: team, Name: draft.Name, Email: draft.Email,
+			Status: Pending, Metadata: draft.Metadata, UpdatedAt: now,
+		}
+		if err := insertCustomer(ctx, tx, customer); err != nil {
+			return Customer{}, err
+		}
+		return customer, s.announceTx(tx, events.CustomerCreated, customer)
+	})
+}
+
+// Get returns one customer.
+func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Customer, error) {
+	customer, err := customerByID(ctx, s.db.Of(org), id)
+	return customer, notFound(err)
+}
+
+// GetTx is Get in a transaction, in which the customer stays what it is.
+func (s *Service) GetTx(ctx context.Context, tx *postgres.Tx, id ID) (Customer, error) {
+	customer, err := holdCustomer(ctx, tx, id)
+	return customer, notFound(err)
+}
+
+// List returns a page of customers, newest first, archived ones included.
+func (s *Service) List(ctx context.Context, org orgs.ID, filter Filter, slice paging.Slice[ID]) (paging.Page[Customer, ID], error) {
+	rows, err := listCustomers(ctx, s.db.Of(org), filter, slice)
+	return paging.Cut(rows, slice.Limit, func(c Customer) ID { return c.ID }), err
+}
+
+// Update changes a customer; a patch that changes nothing is not announced. One that also
+// archives makes two changes, each announced as what it is: customer.updated still shows
+// the former status, customer.archived a millisecond later is the customer's last word.
+func (s *Service) Update(ctx context.Context, org orgs.ID, id ID, change Patch) (Customer, error) {
+	if err := change.check(); err != nil {
+		return Customer{}, err
+	}
+	return s.change(ctx, org, id, func(tx *postgres.Tx, customer *Customer) error {
+		if err := customer.refuses(change); err != nil {
+			return err
+		}
+		if customer.apply(change, s.clock.Now()) {
+			if err := s.announceTx(tx, events.CustomerUpdated, *customer); err != nil {
+				return err
+			}
+		}
+		if !change.archives() {
+			return nil
+		}
+		return s.archiveTx(tx, customer)
+	})
+}
+
+// Archive puts a customer away: nothing is sent for it any more, its data stays. Archiving
+// again is not announced.
+func (s *Service) Archive(ctx context.Context, org orgs.ID, id ID) (Customer, error) {
+	return s.change(ctx, org, id, s.archiveTx)
+}
+
+func (s *Service) archiveTx(tx *postgres.Tx, customer *Customer) error {
+	if !customer.archive(s.clock.Now()) {
+		return nil
+	}
+	return s.announceTx(tx, events.CustomerArchived, *customer)
+}
+
+// Restore brings an archived customer back as what it was; one that is not archived stays
+// as it is.
+func (s *Service) Restore(ctx context.Context, org orgs.ID, by audit.Principal, id ID) (Customer, error) {
+	return s.change(ctx, org, id, func(tx *postgres.Tx, customer *Customer) error {
+		if !customer.restore(s.clock.Now()) {
+			return nil
+		}
+		if err := s.announceTx(tx, events.CustomerUpdated, *customer); err != nil {
+			return err
+		}
+		return s.audit.RecordTx(ctx, tx, by, "customer.restored", id.String(), map[string]any{"status": customer.Status})
+	})
+}
+
+// change locks a customer, lets a verb change it and stores what came out, if anything did.
+func (s *Service) change(ctx context.Context, org orgs.ID, id ID, verb func(*postgres.Tx, *Customer) error) (Customer, error) {
+	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Customer, error) {
+		customer, err := lockCustomer(ctx, tx, id)
+		if err != nil {
+			return Customer{}, notFound(err)
+		}
+		before := customer.UpdatedAt
+		if err := verb(tx, &customer); err != nil {
+			return Customer{}, err
+		}
+		if customer.UpdatedAt.Equal(before) {
+			return customer, nil
+		}
+		return customer, updateCustomer(ctx, tx, customer)
+	})
+}
+
+func notFound(err error) error {
+	if errors.Is(err, postgres.ErrNoRow) {
+		return fault.NotFound("customer")
+	}
+	return err
+}

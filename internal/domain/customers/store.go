@@ -1,0 +1,132 @@
+package customers
+
+import (
+	"context"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/textkey"
+)
+
+const columns = `id, team_id, name, email, status, previous_status, metadata, archived_at, updated_at`
+
+const sqlInsertCustomer = `
+INSERT INTO customers (org_id, id, team_id, name, name_key, email, email_key, status, previous_status, metadata, archived_at, updated_at)
+VALUES (@org_id, @id, @team_id, @name, @name_key, @email, @email_key, @status, @previous_status, @metadata, @archived_at, @updated_at)`
+
+func insertCustomer(ctx context.Context, tx *postgres.Tx, c Customer) error {
+	_, err := tx.Exec(ctx, sqlInsertCustomer, c.values())
+	return err
+}
+
+// values are the columns of a customer with the keys it is found by.
+func (c Customer) values() postgres.Args {
+	var emailKey *string
+	if c.Email != nil {
+		emailKey = new(textkey.Fold(*c.Email))
+	}
+	return postgres.Args{
+		"id": c.ID, "team_id": c.TeamID, "name": c.Name, "name_key": textkey.Fold(c.Name), "email": c.Email, "email_key": emailKey,
+		"status": c.Status, "previous_status": c.PreviousStatus, "metadata": c.Metadata, "archived_at": c.ArchivedAt, "updated_at": c.UpdatedAt,
+	}
+}
+
+const sqlCustomerByID = `
+SELECT ` + columns + `
+FROM customers
+WHERE org_id = @org_id
+  AND id = @id`
+
+func customerByID(ctx context.Context, scope postgres.Scope, id ID) (Customer, error) {
+	return postgres.One[Customer](ctx, scope, sqlCustomerByID, postgres.Args{"id": id})
+}
+
+func lockCustomer(ctx context.Context, tx *postgres.Tx, id ID) (Customer, error) {
+	return postgres.One[Customer](ctx, tx, sqlCustomerByID+` FOR UPDATE`, postgres.Args{"id": id})
+}
+
+func holdCustomer(ctx context.Context, tx *postgres.Tx, id ID) (Customer, error) {
+	return postgres.One[Customer](ctx, tx, sqlCustomerByID+` FOR SHARE`, postgres.Args{"id": id})
+}
+
+const sqlUpdateCustomer = `
+UPDATE customers
+SET name = @name,
+    name_key = @name_key,
+    email = @email,
+    email_key = @email_key,
+    status = @status,
+    previous_status = @previous_status,
+    metadata = @metadata,
+    archived_at = @archived_at,
+    updated_at = @updated_at
+WHERE org_id = @org_id
+  AND id = @id`
+
+func updateCustomer(ctx context.Context, tx *postgres.Tx, c Customer) error {
+	_, err := tx.Exec(ctx, sqlUpdateCustomer, c.values())
+	return err
+}
+
+// The conditions of a list. Each is in the statement only when it is asked for: a plan
+// made for `@email IS NULL OR …` could use no index.
+const (
+	sqlAfter      = ` AND id < @after`
+	sqlWithStatus = ` AND status = @status`
+	sqlWithEmail  = ` AND email_key = @email_key`
+)
+
+const sqlListCustomers = `
+SELECT ` + columns + `
+FROM customers
+WHERE org_id = @org_id`
+
+const sqlNewestFirst = `
+ORDER BY id DESC
+LIMIT @limit`
+
+// Two ranges in one OR leave a choice to the planner, whose statistics are those of all
+// organizations: where others have many matches and this one has three, it walks all
+// customers of this one, newest first. A union, made before anything is ordered or cut,
+// reads exactly the matches, each range by its own index, and shows a customer once whose
+// name and address both match.
+const (
+	sqlMatching = `
+WITH matching AS MATERIALIZED (`
+	sqlName = `
+    SELECT id FROM customers WHERE org_id = @org_id AND name_key >= @q AND name_key < @q_end`
+	sqlOrEmail = `
+    UNION
+    SELECT id FROM customers WHERE org_id = @org_id AND email_key >= @q AND email_key < @q_end`
+	sqlListMatching = `
+)` + sqlListCustomers + `
+  AND id IN (SELECT id FROM matching ORDER BY id DESC LIMIT @limit)
+ORDER BY id DESC`
+)
+
+// sqlOf is the statement of a filter: each of its fields is there or not.
+func sqlOf(filter Filter) string {
+	conditions := sqlAfter
+	if filter.Status != "" {
+		conditions += sqlWithStatus
+	}
+	if filter.Email != "" {
+		conditions += sqlWithEmail
+	}
+	if filter.Q != "" {
+		return sqlMatching + sqlName + conditions + sqlOrEmail + conditions + sqlListMatching
+	}
+	return sqlListCustomers + conditions + sqlNewestFirst
+}
+
+func listCustomers(ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[ID]) ([]Customer, error) {
+	after, q := ids.Ceiling[kind](), textkey.Fold(filter.Q)
+	if slice.After != nil {
+		after = *slice.After
+	}
+	return postgres.Many[Customer](ctx, scope, sqlOf(filter), postgres.Args{
+		"after": after, "limit": slice.Limit + 1, "status": filter.Status, "email_key": textkey.Fold(filter.Email),
+		"q": q, "q_end": textkey.After(q),
+	})
+}

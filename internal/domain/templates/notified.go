@@ -1,0 +1,128 @@
+package templates
+
+import (
+	"context"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// What the provider speaks of by itself.
+const (
+	aboutStatus   = "status"
+	aboutQuality  = "quality"
+	aboutCategory = "category"
+)
+
+// NotifiedTx applies what the provider said of a template to the rows of all numbers that
+// have it, and has their templates read soon: what a notification leaves out is read then,
+// and so is a template that we have not heard of. It tells whether the notification is
+// about a template; applying it again, or late, changes nothing.
+func (s *Service) NotifiedTx(ctx context.Context, tx *postgres.Tx, said provider.Notification) (handled bool, err error) {
+	ref, apply := consequence(said.Item)
+	if apply == nil {
+		return false, nil
+	}
+	if err := s.dueTx(ctx, tx, said.BusinessAccountID); err != nil {
+		return true, err
+	}
+	concerned, err := lockConcerned(ctx, tx, ref)
+	if err != nil {
+		return true, err
+	}
+	now := s.clock.Now()
+	at := said.At
+	if at.IsZero() {
+		at = now
+	}
+	for _, template := range concerned {
+		if !apply(&template, at.UTC()) {
+			continue
+		}
+		template.Digest, template.HeardAt, template.UpdatedAt = template.digest(), &now, now
+		if err := hearTemplate(ctx, tx, template); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// consequence is which template a notification is about and what it changes, or nil.
+func consequence(item provider.Item) (provider.TemplateRef, func(*Template, time.Time) bool) {
+	switch said := item.(type) {
+	case provider.TemplateStatus:
+		return said.Template, func(t *Template, at time.Time) bool {
+			if !t.newer(aboutStatus, string(value(t.ProviderStatus)), settled(said.Event), at) {
+				return false
+			}
+			t.setStatus(settled(said.Event))
+			t.RejectionReason = nil
+			if t.Status == Rejected {
+				t.RejectionReason = text(said.Reason)
+			}
+			return true
+		}
+	case provider.TemplateQuality:
+		return said.Template, func(t *Template, at time.Time) bool {
+			if !t.newer(aboutQuality, string(value(t.Quality)), said.Score, at) {
+				return false
+			}
+			t.Quality = text(said.Score)
+			return true
+		}
+	case provider.TemplateCategory:
+		return said.Template, func(t *Template, at time.Time) bool {
+			moved := category(said.Category)
+			if said.Planned != "" || moved == nil || !t.newer(aboutCategory, string(value(t.Category)), *moved, at) {
+				return false
+			}
+			t.Category = moved
+			return true
+		}
+	case provider.TemplateComponents:
+		return said.Template, func(*Template, time.Time) bool { return false } // what changed is read
+	default:
+		return provider.TemplateRef{}, nil
+	}
+}
+
+// settled is the status in which an event leaves a template.
+func settled(event string) string {
+	switch event {
+	case "REINSTATED", "UNARCHIVED", "FLAGGED", "LOCKED", "UNLOCKED":
+		return "APPROVED"
+	default:
+		return event
+	}
+}
+
+// newer notes that something was said, unless something newer was. Of two words of one
+// moment the greater stays, so that every order ends the same.
+func (t *Template) newer(about, is, word string, at time.Time) bool {
+	last, spoken := t.Said[about]
+	if spoken && (at.Before(last) || at.Equal(last) && word <= is) {
+		return false
+	}
+	if t.Said == nil {
+		t.Said = map[string]time.Time{}
+	}
+	t.Said[about] = at
+	return true
+}
+
+const sqlDue = `
+INSERT INTO template_syncs AS s (org_id, account_id, due_at)
+SELECT @org_id, a.id, @now
+FROM accounts a
+WHERE a.org_id = @org_id
+  AND a.business_account_id = @business_account_id
+  AND a.deleted_at IS NULL
+ORDER BY a.id
+ON CONFLICT (org_id, account_id) DO UPDATE
+SET due_at = least(s.due_at, excluded.due_at)`
+
+func (s *Service) dueTx(ctx context.Context, tx *postgres.Tx, businessAccount string) error {
+	_, err := tx.Exec(ctx, sqlDue, postgres.Args{"business_account_id": businessAccount, "now": s.clock.Now()})
+	return err
+}

@@ -1,0 +1,89 @@
+package templates
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// Provider is what templates ask the messaging network.
+type Provider interface {
+	ListTemplates(ctx context.Context, of provider.BusinessAccount, query provider.TemplateQuery) (provider.TemplatePage, error)
+}
+
+// Service is the templates of one cell.
+type Service struct {
+	db *postgres.DB
+	// work is the pool of jobs.
+	work     *postgres.DB
+	clock    clock.Clock
+	accounts *accounts.Service
+	jobs     *jobs.Queue
+	provider Provider
+	logger   *slog.Logger
+}
+
+// Deps is what the service stands on.
+type Deps struct {
+	DB, Work *postgres.DB
+	Clock    clock.Clock
+	Accounts *accounts.Service
+	Jobs     *jobs.Queue
+	// Provider is nil for commands that never ask it.
+	Provider Provider
+	Logger   *slog.Logger
+}
+
+// New builds the service.
+func New(deps Deps) *Service {
+	return &Service{
+		db: deps.DB, work: deps.Work, clock: deps.Clock, accounts: deps.Accounts, jobs: deps.Jobs, provider: deps.Provider, logger: deps.Logger,
+	}
+}
+
+// List returns a page of a number's templates, newest first.
+func (s *Service) List(
+	ctx context.Context, org orgs.ID, of accounts.Account, filter Filter, slice paging.Slice[ID],
+) (paging.Page[Template, ID], error) {
+	rows, err := listTemplates(ctx, s.db.Of(org), of.ID, filter, slice)
+	return paging.Cut(rows, slice.Limit, func(t Template) ID { return t.ID }), err
+}
+
+// Find returns the template of a name and a language, or without one the newest of the name.
+func (s *Service) Find(ctx context.Context, org orgs.ID, of accounts.Account, name, language string) (Template, error) {
+	template, err := templateByName(ctx, s.db.Of(org), of.ID, name, language)
+	return template, notFound(err)
+}
+
+// FindTx is Find in a transaction.
+func (s *Service) FindTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, name, language string) (Template, error) {
+	template, err := templateByName(ctx, tx, of.ID, name, language)
+	return template, notFound(err)
+}
+
+func notFound(err error) error {
+	if errors.Is(err, postgres.ErrNoRow) {
+		return fault.NotFound("template")
+	}
+	return err
+}
+
+const sqlPurge = `
+DELETE FROM templates
+WHERE org_id = @org_id
+  AND id IN (SELECT id FROM templates WHERE org_id = @org_id AND account_id = @account_id LIMIT @limit)
+RETURNING id`
+
+// Purge removes the templates of a number that was disconnected.
+func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account) error {
+	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{argAccount: of.ID})
+}

@@ -1,0 +1,256 @@
+package templates
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+const (
+	// syncEvery is how often the templates of a number are read if nothing is heard of them.
+	syncEvery = time.Hour
+	dueAtOnce = 100
+	pageSize  = 200
+	// maxPages ends a list of the provider's that does not.
+	maxPages = 100
+)
+
+// Synced is what a sync changed.
+type Synced struct {
+	Created   int `json:"created"`
+	Updated   int `json:"updated"`
+	Unchanged int `json:"unchanged"`
+	Removed   int `json:"removed"`
+}
+
+// Sync reads every template of the number's business account and brings the number's own up
+// to date.
+func (s *Service) Sync(ctx context.Context, org orgs.ID, of accounts.Account) (Synced, error) {
+	return s.sync(ctx, s.db, org, of)
+}
+
+func (s *Service) sync(ctx context.Context, db *postgres.DB, org orgs.ID, of accounts.Account) (Synced, error) {
+	business, err := s.accounts.BusinessAccount(org, of)
+	if err != nil {
+		return Synced{}, err
+	}
+	readAt := s.clock.Now()
+	given, err := s.readAll(ctx, business)
+	if err != nil {
+		return Synced{}, syncFault(err)
+	}
+	return postgres.InTx(ctx, db, org, func(tx *postgres.Tx) (Synced, error) {
+		if err := s.syncedTx(ctx, tx, of.ID); err != nil {
+			return Synced{}, err
+		}
+		return s.mergeTx(ctx, tx, of.ID, given, readAt)
+	})
+}
+
+var errEndless = errors.New("the provider's list of templates does not end")
+
+// readAll follows the provider's cursors to the end. Nothing is written on the way: a list
+// that broke off must not look like one from which templates are missing.
+func (s *Service) readAll(ctx context.Context, of provider.BusinessAccount) ([]provider.Template, error) {
+	var all []provider.Template
+	query := provider.TemplateQuery{Limit: pageSize}
+	for range maxPages {
+		page, err := s.provider.ListTemplates(ctx, of, query)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Templates...)
+		if page.Next == "" {
+			return all, nil
+		}
+		if page.Next == query.After {
+			return nil, errEndless
+		}
+		query.After = page.Next
+	}
+	return nil, errEndless
+}
+
+// syncFault says who has to do something about it.
+func syncFault(err error) error {
+	failed, is := provider.As(err)
+	switch {
+	case !is:
+		return err
+	case failed.Class == provider.AccountFault || failed.Missing:
+		return fault.New(fault.UpstreamError, "The provider does not let us read the templates of this number: %s", failed.Words())
+	default:
+		refusal := fault.New(fault.ProviderUpstreamError, "The provider did not answer. Try again in a minute.")
+		refusal.RetryAfter = failed.RetryAfter
+		return refusal
+	}
+}
+
+// Who syncs a number waits for who is at it, and reads what they wrote.
+const sqlSynced = `
+INSERT INTO template_syncs AS s (org_id, account_id, due_at, synced_at)
+SELECT @org_id, a.id, @next, @now
+FROM accounts a
+WHERE a.org_id = @org_id
+  AND a.id = @account_id
+  AND a.deleted_at IS NULL
+ON CONFLICT (org_id, account_id) DO UPDATE
+SET due_at = excluded.due_at,
+    synced_at = excluded.synced_at`
+
+func (s *Service) syncedTx(ctx context.Context, tx *postgres.Tx, account accounts.ID) error {
+	now := s.clock.Now()
+	noted, err := tx.Exec(ctx, sqlSynced, postgres.Args{argAccount: account, "now": now, "next": now.Add(syncEvery)})
+	if err == nil && noted == 0 {
+		return fault.NotFound("account") // it went meanwhile
+	}
+	return err
+}
+
+// mergeTx writes what differs. What was heard of since the provider was read is newer than
+// what was read, and stays as it is.
+func (s *Service) mergeTx(
+	ctx context.Context, tx *postgres.Tx, account accounts.ID, given []provider.Template, readAt time.Time,
+) (result Synced, err error) {
+	stored, err := lockKnown(ctx, tx, account, readAt)
+	if err != nil {
+		return Synced{}, err
+	}
+	have := make(map[key]known, len(stored))
+	for _, one := range stored {
+		have[key{one.Name, one.Language}] = one
+	}
+	now := s.clock.Now()
+	var changed []Template
+	seen := make(map[key]bool, len(given))
+	for _, one := range given {
+		template := Template{AccountID: account}
+		template.learn(one, now)
+		if seen[template.key()] || template.Name == "" {
+			continue
+		}
+		seen[template.key()] = true
+		before, exists := have[template.key()]
+		switch {
+		case !exists:
+			template.ID = ids.New[kind](now)
+			result.Created++
+			changed = append(changed, template)
+		case before.Fresh || bytes.Equal(before.Digest, template.Digest):
+			result.Unchanged++
+		default:
+			template.ID = before.ID
+			result.Updated++
+			changed = append(changed, template)
+		}
+	}
+	var gone []ID
+	for _, one := range stored {
+		if !seen[key{one.Name, one.Language}] && !one.Fresh {
+			gone = append(gone, one.ID)
+		}
+	}
+	result.Removed = len(gone)
+	if err := removeTemplates(ctx, tx, gone); err != nil {
+		return Synced{}, err
+	}
+	return result, keepTemplates(ctx, tx, account, changed, now)
+}
+
+// Handle registers the jobs.
+func (s *Service) Handle(set *jobs.Set) {
+	jobs.Handle(set, func(ctx context.Context, _ int64, args syncArgs) error { return s.syncJob(ctx, args) })
+}
+
+// syncArgs is the job that reads the templates of a number.
+type syncArgs struct {
+	Org     orgs.ID     `json:"org"`
+	Account accounts.ID `json:"account"`
+}
+
+// Kind names the job.
+func (syncArgs) Kind() string { return "templates_sync" }
+
+// syncJob does not insist: whoever cannot be read now is due again in an hour.
+func (s *Service) syncJob(ctx context.Context, args syncArgs) error {
+	account, err := s.accounts.Get(ctx, args.Org, args.Account)
+	if fault.Of(err) == fault.ResourceNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.sync(ctx, s.work, args.Org, account)
+	switch code := fault.Of(err); {
+	case code == fault.UpstreamError || code == fault.ResourceNotFound:
+		s.logger.InfoContext(ctx, "templates.not_synced", "account", args.Account, "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("sync templates: %w", err)
+	default:
+		return nil
+	}
+}
+
+// Numbers that were never synced are due at once. Rows that somebody else is at are left to
+// them, organizations on the move to their new home.
+const (
+	sqlEnrol = `
+INSERT INTO template_syncs (org_id, account_id, due_at)
+SELECT a.org_id, a.id, @now
+FROM accounts a
+JOIN organizations o ON o.org_id = a.org_id AND o.frozen_at IS NULL
+WHERE a.deleted_at IS NULL
+  AND NOT EXISTS (SELECT FROM template_syncs s WHERE s.org_id = a.org_id AND s.account_id = a.id)
+LIMIT @limit
+ON CONFLICT DO NOTHING`
+	sqlTakeDue = `
+UPDATE template_syncs s
+SET due_at = @next
+FROM (
+    SELECT d.org_id, d.account_id
+    FROM template_syncs d
+    JOIN organizations o ON o.org_id = d.org_id AND o.frozen_at IS NULL
+    WHERE d.due_at <= @now
+    ORDER BY d.due_at
+    LIMIT @limit
+    FOR UPDATE OF d SKIP LOCKED
+) AS taken
+WHERE s.org_id = taken.org_id
+  AND s.account_id = taken.account_id
+RETURNING s.org_id, s.account_id`
+)
+
+// LookAfter has the templates that are due synced. Every process may call it at any time.
+func (s *Service) LookAfter(ctx context.Context) (begun int, err error) {
+	return postgres.InSystemTx(ctx, s.work, "templates that are due", func(tx *postgres.Tx) (int, error) {
+		now := s.clock.Now()
+		args := postgres.Args{"now": now, "next": now.Add(syncEvery), "limit": dueAtOnce}
+		if _, err := tx.Exec(ctx, sqlEnrol, args); err != nil {
+			return 0, err
+		}
+		all, err := postgres.Many[struct {
+			OrgID     orgs.ID
+			AccountID accounts.ID
+		}](ctx, tx, sqlTakeDue, args)
+		if err != nil || len(all) == 0 {
+			return 0, err
+		}
+		work := make([]jobs.Job, len(all))
+		for i, one := range all {
+			work[i] = jobs.Job{Queue: jobs.Maintenance, Args: syncArgs{Org: one.OrgID, Account: one.AccountID}}
+		}
+		_, err = s.jobs.AddTx(ctx, tx, work...)
+		return len(all), err
+	})
+}

@@ -1,0 +1,132 @@
+// Package templates owns the message templates of business numbers: what the provider
+// reviewed, read from it every hour, when it says that something changed, and when asked.
+// The provider has the last word: what it does not have any more is removed here.
+package templates
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// ID names a template.
+type ID = ids.Public[kind]
+
+type kind struct{}
+
+func (kind) Prefix() string { return "tmpl_" }
+
+// Status is whether a template may be sent.
+type Status string
+
+// The states of a template.
+const (
+	Pending  Status = provider.ReviewPending
+	Approved Status = provider.ReviewApproved
+	Rejected Status = provider.ReviewRejected
+)
+
+// Template is a template as one number has it.
+type Template struct {
+	ID                 ID
+	AccountID          accounts.ID
+	ProviderTemplateID *string
+	Name               string
+	Language           string
+	Status             Status
+	ProviderStatus     *string
+	Category           *string
+	ParameterFormat    *string
+	// Content is the text of the body, Variables the names in header, body and buttons.
+	Content         string
+	Variables       []string
+	Components      json.RawMessage
+	RejectionReason *string
+	Quality         *string
+	Digest          []byte
+	// Said is when the provider last spoke of something by itself; HeardAt when we heard.
+	Said      map[string]time.Time
+	HeardAt   *time.Time
+	UpdatedAt time.Time
+}
+
+// Filter narrows a list; empty fields do not.
+type Filter struct {
+	Status   Status
+	Language string
+}
+
+// key is what the provider tells templates of one account apart by.
+type key struct{ Name, Language string }
+
+func (t *Template) key() key { return key{t.Name, t.Language} }
+
+// learn takes over what the provider has.
+func (t *Template) learn(given provider.Template, now time.Time) {
+	t.ProviderTemplateID, t.Name, t.Language = text(given.ID), given.Name, given.Language
+	t.setStatus(given.Status)
+	t.Category, t.ParameterFormat = category(given.Category), text(given.ParameterFormat)
+	t.RejectionReason, t.Quality = text(given.RejectedReason), text(given.Quality)
+	t.Components = components(given.Components)
+	t.Content, t.Variables = contentOf(t.Components)
+	t.Digest, t.UpdatedAt = t.digest(), now
+}
+
+func (t *Template) setStatus(raw string) {
+	t.ProviderStatus, t.Status = text(raw), Status(provider.ReviewOf(raw))
+}
+
+// digest is of everything that the provider can change.
+func (t *Template) digest() []byte {
+	digest := sha256.New()
+	for _, part := range [][]byte{
+		value(t.ProviderTemplateID), value(t.ProviderStatus), value(t.Category), value(t.ParameterFormat), value(t.RejectionReason),
+		value(t.Quality), t.Components,
+	} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		digest.Write(length[:])
+		digest.Write(part)
+	}
+	return digest.Sum(nil)
+}
+
+// components are the provider's without blanks; what is no list of objects is none.
+func components(given json.RawMessage) json.RawMessage {
+	var list []map[string]json.RawMessage
+	var compact bytes.Buffer
+	if json.Unmarshal(given, &list) != nil || json.Compact(&compact, given) != nil || list == nil {
+		return json.RawMessage(`[]`)
+	}
+	return compact.Bytes()
+}
+
+// category is one of the specification's three, or nothing.
+func category(given string) *string {
+	switch given {
+	case "MARKETING", "UTILITY", "AUTHENTICATION":
+		return &given
+	default:
+		return nil
+	}
+}
+
+func text(value string) *string {
+	if value == "" {
+		return nil
+	}
+	return &value
+}
+
+func value(text *string) []byte {
+	if text == nil {
+		return nil
+	}
+	return []byte(*text)
+}

@@ -1,0 +1,134 @@
+package webhooks
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// health is how an endpoint did lately. Only its courier and a change of the subscription
+// write it.
+type health struct {
+	ConsecutiveFailures int
+	FailingSince        *time.Time
+	BreakerStep         int
+	BreakerUntil        *time.Time
+	Warned              int
+}
+
+const (
+	// The breaker opens at so many failures in a row, for longer each time.
+	breakerAt    = 5
+	breakerFirst = 5 * time.Second
+	breakerMost  = time.Hour
+	// An endpoint that failed so often over so long is given up.
+	disableAt    = 30
+	disableAfter = 24 * time.Hour
+)
+
+// verdict is what follows from a few attempts.
+type verdict struct {
+	changed bool
+	// blocked, unless nil, is until when nothing is delivered.
+	blocked *time.Time
+	// disable is the reason to give the endpoint up.
+	disable string
+	// warn is how close it came to that, in percent.
+	warn int
+}
+
+// learn takes the outcomes of attempts in the order in which they ended.
+func (h *health) learn(outcomes []outcome, now time.Time) (v verdict) {
+	before, gone, failing := *h, false, false
+	for _, one := range outcomes {
+		if failing = !one.succeeded(); !failing {
+			*h = health{}
+			continue
+		}
+		gone = gone || one.status == http.StatusGone
+		h.ConsecutiveFailures++
+		if h.FailingSince == nil {
+			h.FailingSince = &one.at
+		}
+	}
+	switch {
+	case gone:
+		v.disable = ReasonGone
+	case failing && h.ConsecutiveFailures >= disableAt && now.Sub(*h.FailingSince) >= disableAfter:
+		v.disable = ReasonFailures
+	case failing && h.ConsecutiveFailures >= breakerAt:
+		h.open(now)
+		v.blocked = h.BreakerUntil
+	}
+	v.warn = h.warning(now)
+	v.changed = before != *h
+	return v
+}
+
+// open keeps the endpoint from being called for a while. Attempts that were under way when
+// it opened do not open it further.
+func (h *health) open(now time.Time) {
+	if h.BreakerUntil != nil && now.Before(*h.BreakerUntil) {
+		return
+	}
+	wait := breakerMost
+	if h.BreakerStep < 10 {
+		wait = min(breakerFirst<<h.BreakerStep, breakerMost)
+	}
+	until := now.Add(wait)
+	h.BreakerStep, h.BreakerUntil = h.BreakerStep+1, &until
+}
+
+// warning is a step towards being disabled that was not warned of yet, or zero.
+func (h *health) warning(now time.Time) int {
+	if h.FailingSince == nil {
+		return 0
+	}
+	near := min(h.ConsecutiveFailures*100/disableAt, int(now.Sub(*h.FailingSince)*100/disableAfter))
+	for _, step := range []int{90, 70, 50} {
+		if near >= step && h.Warned < step {
+			h.Warned = step
+			return step
+		}
+	}
+	return 0
+}
+
+// steps are the waits after the first, second, … attempt; the last one goes on.
+func steps() []time.Duration {
+	return []time.Duration{
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 10 * time.Hour,
+	}
+}
+
+const (
+	maxAttempts = 10
+	// youngest is the age before which no delivery is given up.
+	youngest = 24 * time.Hour
+)
+
+// next is when to try again after an attempt that failed; nil gives the delivery up.
+func next(created time.Time, attempt int, one outcome, now time.Time) *time.Time {
+	if attempt >= maxAttempts && now.Sub(created) >= youngest {
+		return nil
+	}
+	all := steps()
+	step := all[min(attempt, len(all))-1]
+	wait := time.Duration(float64(step) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // jitter
+	at := now.Add(max(wait, min(asked(one.retryAfter, now), 2*step))).Truncate(time.Millisecond)
+	return &at
+}
+
+// asked is how long the endpoint wants to be left alone.
+func asked(retryAfter string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(retryAfter, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(seconds) * time.Second // 31 bits, also of a number that is larger
+	}
+	if at, err := http.ParseTime(retryAfter); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,164 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/platform/clock"
+)
+
+// Resource is the JSON of a subscription.
+type Resource struct {
+	ID                  SubscriptionID  `json:"id"`
+	Object              string          `json:"object"`
+	URL                 string          `json:"url"`
+	Description         *string         `json:"description"`
+	Events              []events.Type   `json:"events"`
+	Status              Status          `json:"status"`
+	DisabledReason      *string         `json:"disabled_reason"`
+	ConsecutiveFailures int             `json:"consecutive_failures"`
+	Secrets             []SecretSummary `json:"secrets"`
+	PhoneNumberIDs      []string        `json:"phone_number_ids,omitempty"`
+	CreatedAt           clock.Stamp     `json:"created_at"`
+	UpdatedAt           clock.Stamp     `json:"updated_at"`
+	InitialSecret       string          `json:"initial_secret,omitempty"`
+}
+
+// SecretSummary names a secret without showing it.
+type SecretSummary struct {
+	ID        SecretID     `json:"id"`
+	CreatedAt clock.Stamp  `json:"created_at"`
+	ExpiresAt *clock.Stamp `json:"expires_at"`
+}
+
+// Resource prints the subscription with its active secrets.
+func (s Subscription) Resource() Resource {
+	secrets := make([]SecretSummary, len(s.Secrets))
+	for i, secret := range s.Secrets {
+		secrets[i] = SecretSummary{
+			ID: secret.ID, CreatedAt: clock.Stamp(secret.ID.CreatedAt()), ExpiresAt: clock.StampOrNil(secret.ExpiresAt),
+		}
+	}
+	return Resource{
+		ID: s.ID, Object: "webhook_subscription", URL: s.URL, Description: s.Description, Events: s.Events,
+		Status: s.Status, DisabledReason: s.DisabledReason, ConsecutiveFailures: s.ConsecutiveFailures,
+		Secrets: secrets, PhoneNumberIDs: s.PhoneNumberIDs,
+		CreatedAt: clock.Stamp(s.ID.CreatedAt()), UpdatedAt: clock.Stamp(s.UpdatedAt), InitialSecret: s.InitialSecret,
+	}
+}
+
+// SecretResource is the JSON of a secret that was just minted.
+type SecretResource struct {
+	ID        SecretID     `json:"id"`
+	Object    string       `json:"object"`
+	Secret    string       `json:"secret"`
+	CreatedAt clock.Stamp  `json:"created_at"`
+	ExpiresAt *clock.Stamp `json:"expires_at"`
+}
+
+// Resource shows the secret, this once.
+func (s Secret) Resource() SecretResource {
+	return SecretResource{
+		ID: s.ID, Object: "signing_secret", Secret: s.Plaintext,
+		CreatedAt: clock.Stamp(s.ID.CreatedAt()), ExpiresAt: clock.StampOrNil(s.ExpiresAt),
+	}
+}
+
+// DeliveryResource is the JSON of a delivery.
+type DeliveryResource struct {
+	ID             DeliveryID     `json:"id"`
+	Object         string         `json:"object"`
+	SubscriptionID SubscriptionID `json:"subscription_id"`
+	EventType      events.Type    `json:"event_type"`
+	EventID        string         `json:"event_id"`
+	Status         DeliveryStatus `json:"status"`
+	AttemptCount   int            `json:"attempt_count"`
+	LastAttemptAt  *clock.Stamp   `json:"last_attempt_at"`
+	NextAttemptAt  *clock.Stamp   `json:"next_attempt_at"`
+	AnswerResource
+	ReplayedFrom *DeliveryID       `json:"replayed_from"`
+	Payload      json.RawMessage   `json:"payload,omitempty"`
+	CreatedAt    clock.Stamp       `json:"created_at"`
+	Attempts     []AttemptResource `json:"attempts,omitzero"`
+}
+
+// AnswerResource is what an attempt ended with.
+type AnswerResource struct {
+	ResponseStatus      *int    `json:"response_status"`
+	ResponseBodySnippet *string `json:"response_body_snippet"`
+	DurationMs          *int    `json:"duration_ms"`
+	ErrorCode           *string `json:"error_code,omitempty"`
+	ErrorMessage        string  `json:"error_message,omitempty"`
+}
+
+// AttemptResource is the JSON of one try.
+type AttemptResource struct {
+	Attempt int         `json:"attempt"`
+	At      clock.Stamp `json:"at"`
+	AnswerResource
+}
+
+// Resource prints the delivery without its payload.
+func (d Delivery) Resource() DeliveryResource {
+	return DeliveryResource{
+		ID: d.ID, Object: "webhook_delivery", SubscriptionID: d.SubscriptionID, EventType: d.EventType, EventID: d.EventKey,
+		Status: d.Status, AttemptCount: d.AttemptCount,
+		LastAttemptAt: clock.StampOrNil(d.LastAttemptAt), NextAttemptAt: clock.StampOrNil(d.NextAttemptAt),
+		AnswerResource: d.answered.resource(), ReplayedFrom: d.ReplayedFrom, CreatedAt: clock.Stamp(d.ID.CreatedAt()),
+	}
+}
+
+// Resource prints the delivery with payload and attempts.
+func (d Detail) Resource() DeliveryResource {
+	resource := d.Delivery.Resource()
+	resource.Payload, resource.Attempts = d.Body, []AttemptResource{}
+	for _, one := range d.Attempts {
+		resource.Attempts = append(resource.Attempts, AttemptResource{
+			Attempt: one.Attempt, At: clock.Stamp(one.ID.CreatedAt()), AnswerResource: one.resource(),
+		})
+	}
+	return resource
+}
+
+func (a answered) resource() AnswerResource {
+	resource := AnswerResource{
+		ResponseStatus: a.ResponseStatus, ResponseBodySnippet: a.ResponseBodySnippet, DurationMs: a.DurationMs, ErrorCode: a.ErrorCode,
+	}
+	if a.ErrorCode != nil {
+		resource.ErrorMessage = a.message(*a.ErrorCode)
+	}
+	return resource
+}
+
+// message tells a person what went wrong and what to do.
+func (a answered) message(code string) string {
+	if sentence, known := sentences()[code]; known {
+		return sentence
+	}
+	if a.ResponseStatus != nil {
+		return fmt.Sprintf("The endpoint answered %d. Any 2xx within 10 seconds counts as received.", *a.ResponseStatus)
+	}
+	return "The endpoint could not be reached."
+}
+
+func sentences() map[string]string {
+	return map[string]string{
+		"dns":                "The name of the endpoint could not be resolved. Check its DNS records.",
+		"connect":            "No connection to the endpoint could be made. Check that it listens and that its firewall lets us in.",
+		"tls":                "The TLS handshake failed. Check that the certificate is valid, complete and for this name.",
+		"timeout":            "The endpoint did not answer within 10 seconds. Answer first, then do the work.",
+		"blocked_address":    "The endpoint's address is not a public one.",
+		"redirect":           "The endpoint answered with a redirect, which is not followed. Subscribe the final address.",
+		"response_too_large": "The endpoint's answer is too large. A status is enough.",
+	}
+}
+
+// ReplayResource is the JSON of a bulk replay.
+type ReplayResource struct {
+	Matched  int `json:"matched"`
+	Replayed int `json:"replayed"`
+}
+
+// Resource prints the counts.
+func (r Replayed) Resource() ReplayResource { return ReplayResource(r) }

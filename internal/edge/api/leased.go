@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/idempotency"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// leased is once for a route that calls the provider before it answers: its key is held by
+// a lease over several transactions. The last of them keeps the answer, which may be a
+// refusal of the provider's.
+func leased(c *call, k *keeper) (reply, error) {
+	unwitnessed := c.ctx()
+	lease, err := inTx(unwitnessed, c, func(tx *postgres.Tx) (idempotency.Lease, error) {
+		return c.cell.Idempotency.LeaseTx(unwitnessed, tx, k.request)
+	})
+	if errors.Is(err, idempotency.ErrStored) {
+		answer, _, err := k.replay(unwitnessed)
+		return answer, err
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	k.lease = &lease
+	c.request = c.request.WithContext(postgres.WithWitness(idempotency.With(unwitnessed, lease), k))
+	answer, err := c.handle()
+	switch {
+	case k.committed:
+		return answer, err
+	case err == nil:
+		return k.keepAlone(answer)
+	default:
+		return reply{}, errors.Join(err, k.giveUp(unwitnessed, lease, err))
+	}
+}
+
+const giveUpTimeout = 2 * time.Second
+
+// giveUp ends the lease of a request that was refused before it did anything. Of one that
+// may have done something it lapses, and the same request finds out when it comes again.
+func (k *keeper) giveUp(ctx context.Context, lease idempotency.Lease, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTimeout)
+	defer cancel()
+	end, code := k.call.cell.Idempotency.EndTx, faultOf(cause).Code
+	if code == fault.InternalError || code == fault.ServiceUnavailable || code == fault.ProviderUpstreamError {
+		end = k.call.cell.Idempotency.LapseTx
+	}
+	_, err := inTx(ctx, k.call, func(tx *postgres.Tx) (idempotency.Lease, error) { return lease, end(ctx, tx, lease) })
+	return err
+}
+
+func inTx[T any](ctx context.Context, c *call, do func(*postgres.Tx) (T, error)) (T, error) {
+	return postgres.InTx(ctx, c.cell.DB, c.org(), do)
+}

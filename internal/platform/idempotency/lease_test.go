@@ -1,0 +1,88 @@
+package idempotency_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/idempotency"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+)
+
+// TestLease walks a key through everything that can become of a lease.
+func TestLease(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), factory.New(t)
+	org, _ := w.Org(t)
+	request := idempotency.Request{Org: org, Key: "key", Parts: [][]byte{[]byte("body")}}
+	other := idempotency.Request{Org: org, Key: "key", Parts: [][]byte{[]byte("other body")}}
+	run := func(do func(tx *postgres.Tx) error) error {
+		_, err := postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (bool, error) { return true, do(tx) })
+		return err
+	}
+	take := func(request idempotency.Request) (lease idempotency.Lease, err error) {
+		err = run(func(tx *postgres.Tx) error {
+			lease, err = w.Idempotency.LeaseTx(ctx, tx, request)
+			return err
+		})
+		return lease, err
+	}
+	first, err := take(request)
+	require.NoError(t, err)
+	require.False(t, first.Repeated)
+	_, err = take(request)
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err))
+	_, err = take(other)
+	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err))
+	err = run(func(tx *postgres.Tx) error { return w.Idempotency.ClaimTx(ctx, tx, other) })
+	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err), "requests that need no lease see it too")
+	w.Clock.Move(idempotency.LeaseTime - time.Millisecond)
+	_, err = take(request)
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err))
+
+	w.Clock.Move(time.Millisecond)
+	second, err := take(request)
+	require.NoError(t, err)
+	require.True(t, second.Repeated, "who comes after one that never ended is told")
+	_, err = take(other)
+	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err))
+	err = run(func(tx *postgres.Tx) error { return w.Idempotency.ClaimLeaseTx(ctx, tx, first) })
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err), "who was away for too long answers nothing")
+	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.EndTx(ctx, tx, first) }))
+	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.LapseTx(ctx, tx, first) }))
+	_, err = take(request)
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err), "nor ends what another holds")
+
+	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.LapseTx(ctx, tx, second) }))
+	third, err := take(request)
+	require.NoError(t, err)
+	require.True(t, third.Repeated)
+	require.True(t, idempotency.Repeats(idempotency.With(ctx, third)))
+	require.False(t, idempotency.Repeats(ctx))
+	require.NoError(t, run(func(tx *postgres.Tx) error {
+		if err := w.Idempotency.ClaimLeaseTx(ctx, tx, third); err != nil {
+			return err
+		}
+		if err := w.Idempotency.EndTx(ctx, tx, third); err != nil {
+			return err
+		}
+		return w.Idempotency.KeepTx(ctx, tx, request, idempotency.Answer{Status: 200, Body: []byte("answer")})
+	}))
+	_, err = take(request)
+	require.ErrorIs(t, err, idempotency.ErrStored)
+	stored, err := w.Idempotency.Find(ctx, w.DB.Of(org), request)
+	require.NoError(t, err)
+	require.Equal(t, "answer", string(stored.Body))
+
+	w.Clock.Move(idempotency.Window)
+	free, err := take(other)
+	require.NoError(t, err)
+	require.False(t, free.Repeated, "after a day the key is free")
+	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.EndTx(ctx, tx, free) }))
+	again, err := take(request)
+	require.NoError(t, err)
+	require.False(t, again.Repeated, "a refusal gives the key back")
+}

@@ -1,0 +1,35 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"maps"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+// Portion is how many rows DeleteInPortions deletes at once.
+const Portion = 500
+
+// DeleteInPortions deletes rows of an organization until none is left, each portion in a
+// transaction of its own, so that nobody waits for many. The statement deletes at most @limit
+// rows and returns their ids; one without an index for what it seeks looks above @after, the
+// greatest id so far, and passes no row twice.
+func DeleteInPortions(ctx context.Context, db *DB, org ids.Org, sql string, args Args) error {
+	args = maps.Clone(args)
+	last := pgtype.UUID{Valid: true}
+	for {
+		args["limit"], args["after"] = Portion, last
+		gone, err := InTx(ctx, db, org, func(tx *Tx) ([]pgtype.UUID, error) { return Many[pgtype.UUID](ctx, tx, sql, args) })
+		if err != nil || len(gone) == 0 {
+			return err
+		}
+		for _, id := range gone {
+			if bytes.Compare(id.Bytes[:], last.Bytes[:]) > 0 {
+				last = id
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package safehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	maxHeaderBytes    = 64 << 10
+	maxReadBytes      = 64 << 10
+	maxAnnouncedBytes = 1 << 20
+	maxSnippetBytes   = 1 << 10
+	maxRetryAfter     = 64
+)
+
+// Answer is what an endpoint said.
+type Answer struct {
+	Status     int
+	Snippet    string        // at most 1 KiB of the body's start: UTF-8 without NUL
+	RetryAfter string        // the header as it came, or nothing if absurdly long
+	Took       time.Duration // also of a Post that failed
+}
+
+var buffers = sync.Pool{New: func() any { return new([2 * maxSnippetBytes]byte) }}
+
+func read(ctx context.Context, response *http.Response) (Answer, error) {
+	if response.ContentLength > maxAnnouncedBytes {
+		return Answer{}, &Failure{Code: ResponseTooLarge}
+	}
+	answer := Answer{Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After")}
+	if len(answer.RetryAfter) > maxRetryAfter {
+		answer.RetryAfter = ""
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return answer, nil // its body has no end and heeds no deadline
+	}
+	buffer := buffers.Get().(*[2 * maxSnippetBytes]byte) //nolint:forcetypeassert // nothing else is put there
+	defer buffers.Put(buffer)
+	n, err := io.ReadFull(response.Body, buffer[:])
+	if err == nil {
+		// To the end, if it is near, so that the connection can be used again.
+		_, err = io.CopyN(io.Discard, response.Body, maxReadBytes-int64(n))
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() != nil {
+		return Answer{}, ctx.Err()
+	}
+	answer.Snippet = clean(buffer[:n])
+	return answer, nil
+}
+
+// clean makes of any bytes a text that PostgreSQL and JSON can hold.
+func clean(raw []byte) string {
+	text := strings.ToValidUTF8(string(raw), "\uFFFD")
+	text = strings.ReplaceAll(text, "\x00", "")
+	if len(text) <= maxSnippetBytes {
+		return text
+	}
+	end := maxSnippetBytes
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}

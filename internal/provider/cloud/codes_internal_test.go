@@ -1,0 +1,58 @@
+package cloud
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+func TestCodes_EachHasItsPayload(t *testing.T) {
+	t.Parallel()
+	for code, row := range codes {
+		_, err := os.Stat(fmt.Sprintf("testdata/errors/%d.json", code))
+		require.NoError(t, err)
+		require.NotEmpty(t, row.class)
+		require.NotEmpty(t, row.code)
+	}
+	for _, row := range codeRanges {
+		_, err := os.Stat(fmt.Sprintf("testdata/errors/%d.json", row.from))
+		require.NoError(t, err)
+	}
+	for subcode := range templateFaults {
+		_, err := os.Stat(fmt.Sprintf("testdata/errors/subcode_%d.json", subcode))
+		require.NoError(t, err)
+	}
+}
+
+// FuzzAnswer lets the network answer anything: it is never taken for a success with an
+// error in it, and what the network did not refuse in its own words may have been executed.
+func FuzzAnswer(f *testing.F) {
+	files, err := filepath.Glob("testdata/errors/*.json")
+	require.NoError(f, err)
+	for i, file := range files {
+		body, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add([]int{200, 400, 404, 429, 500, 503}[i%6], body)
+	}
+	f.Add(200, []byte(`{"messages":[{"id":"w"}]}`))
+	client, err := New(Config{})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		failed := client.judge(request{}, answer{status: status, header: http.Header{}, body: body})
+		if failed == nil {
+			require.True(t, status >= 200 && status < 300)
+			return
+		}
+		require.NotEmpty(t, failed.Class)
+		require.NotEmpty(t, failed.Code)
+		require.NotContains(t, failed.Error(), "\n")
+		refused := failed.ProviderCode != nil || status >= 400 && status < 500
+		require.Equal(t, refused, failed.Delivery == provider.NotSent)
+	})
+}

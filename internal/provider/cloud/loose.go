@@ -1,0 +1,182 @@
+package cloud
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The network's JSON is read loosely: a number where a text was promised, a text where an
+// object was, a missing field, none of it fails. What does not fit is left empty.
+
+// loose reads what fits; encoding/json goes on after a value of the wrong type.
+func loose(raw []byte, into any) { _ = json.Unmarshal(raw, into) }
+
+func read[T any](raw json.RawMessage) T {
+	var value T
+	loose(raw, &value)
+	return value
+}
+
+// text is a string, a number or a boolean as text. NUL is dropped: PostgreSQL keeps none.
+type text string
+
+func (t *text) UnmarshalJSON(raw []byte) error {
+	var value string
+	switch {
+	case len(raw) == 0:
+	case raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0:
+		value = string(raw[1 : len(raw)-1]) // most texts
+	case raw[0] == '"':
+		_ = json.Unmarshal(raw, &value)
+	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9' || raw[0] == 't' || raw[0] == 'f':
+		value = string(raw)
+	}
+	*t = text(strings.ReplaceAll(value, "\x00", ""))
+	return nil
+}
+
+// whole is an integer, also in quotes; given tells 0 from nothing.
+type whole struct {
+	value int64
+	given bool
+}
+
+func (w *whole) UnmarshalJSON(raw []byte) error {
+	digits := strings.Trim(string(raw), `"`)
+	value, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		float, bad := strconv.ParseFloat(digits, 64)
+		if bad != nil || float != float || float > 1<<53 || float < -1<<53 {
+			return nil //nolint:nilerr // left empty
+		}
+		value = int64(float)
+	}
+	w.value, w.given = value, true
+	return nil
+}
+
+func (w whole) int() int { return int(w.value) }
+
+// flag is a boolean, also in quotes or as 1.
+type flag bool
+
+func (f *flag) UnmarshalJSON(raw []byte) error {
+	word := strings.Trim(string(raw), `"`)
+	*f = word == "true" || word == "1"
+	return nil
+}
+
+// list is an array whose elements keep their bytes; anything else is an empty one.
+type list []json.RawMessage
+
+func (l *list) UnmarshalJSON(raw []byte) error {
+	*l = elements(bytes.Clone(raw)) // what is handed over here must not be kept
+	return nil
+}
+
+// members are the fields of an object, nil when it is none.
+type members map[string]json.RawMessage
+
+func (m *members) UnmarshalJSON(raw []byte) error {
+	*m = fieldsOf(bytes.Clone(raw))
+	return nil
+}
+
+const (
+	millisecondsFrom = 1_000_000_000_000
+	latest           = 4_102_444_800 // the year 2100
+)
+
+// at is a time in seconds since 1970, or milliseconds, as one integration saw them.
+func (w whole) at() time.Time {
+	switch {
+	case w.value <= 0:
+		return time.Time{}
+	case w.value >= millisecondsFrom && w.value < latest*1000:
+		return time.UnixMilli(w.value).UTC()
+	case w.value < latest:
+		return time.Unix(w.value, 0).UTC()
+	default:
+		return time.Time{}
+	}
+}
+
+var phoneDigits = regexp.MustCompile(`^[0-9]{5,20}$`)
+
+// phone is E.164 of digits or of a pretty form, "" of anything else.
+func phone(value text) string {
+	digits := strings.Map(func(r rune) rune {
+		switch {
+		case r >= '0' && r <= '9':
+			return r
+		case strings.ContainsRune("+ -().\u00a0", r):
+			return -1
+		default:
+			return 'x'
+		}
+	}, string(value))
+	if !phoneDigits.MatchString(digits) {
+		return ""
+	}
+	return "+" + digits
+}
+
+var bsuid = regexp.MustCompile(`^[A-Z]{2}[.](ENT[.])?[A-Za-z0-9]{1,128}$`)
+
+// sum reads a SHA-256 in hex or base64.
+func sum(value text) []byte {
+	const size = 32
+	if raw, err := hex.DecodeString(string(value)); err == nil && len(raw) == size {
+		return raw
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if raw, err := encoding.DecodeString(string(value)); err == nil && len(raw) == size {
+			return raw
+		}
+	}
+	return nil
+}
+
+// language is written with an underscore in one half of the API and a dash in the other.
+func language(value text) string { return strings.ReplaceAll(string(value), "-", "_") }
+
+// line makes the network's words fit to be shown: one line, no control characters, bounded.
+func line(words string) string {
+	const most = 300
+	words = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(words, ""), func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029'
+	}), " ")
+	if utf8.RuneCountInString(words) > most {
+		words = string([]rune(words)[:most-1]) + "…"
+	}
+	return words
+}
+
+// storable replaces escaped NULs, which PostgreSQL does not keep, by the sign for what was lost.
+func storable(content json.RawMessage) json.RawMessage {
+	if !bytes.Contains(content, []byte(`\u0000`)) {
+		return content
+	}
+	kept := make([]byte, 0, len(content))
+	for i := 0; i < len(content); i++ {
+		if content[i] != '\\' || i+1 >= len(content) {
+			kept = append(kept, content[i])
+			continue
+		}
+		if bytes.HasPrefix(content[i:], []byte(`\u0000`)) {
+			kept = append(kept, `\ufffd`...)
+			i += len(`\u0000`) - 1
+			continue
+		}
+		kept = append(kept, content[i], content[i+1]) // a pair: the second may be a backslash
+		i++
+	}
+	return kept
+}

@@ -1,0 +1,215 @@
+package provider
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Item is one of the types below that embed item, and no other.
+type Item interface{ isItem() }
+
+type item struct{}
+
+func (item) isItem() {}
+
+// Inbound is a message that a user sent to a business number.
+type Inbound struct {
+	item
+
+	ID   string
+	From User
+	At   time.Time
+	// GroupID is set when it was written to a group and not to the number alone.
+	GroupID string
+	Type    string
+	// Content is the object named by the type, nil when there is none.
+	Content json.RawMessage
+	// Reply is what the message answers or taps on, nil when nothing.
+	Reply *Reply
+	// Forwarded says that it was written to somebody else before.
+	Forwarded bool
+	Media     *MediaRef
+	Reaction  *Reaction
+	// Unsupported is the kind of content that the provider does not pass on.
+	Unsupported string
+	// Origin tells cards that answer a question for the number (`contact_request`).
+	Origin   string
+	Referral json.RawMessage
+	Errors   []*Error
+	// Historic messages were sent before the number was connected; they are no news.
+	Historic bool
+}
+
+// Reply names the message that is answered. From is the number of its author, E.164.
+type Reply struct {
+	MessageID string
+	From      string
+}
+
+// MediaRef is a file inside of a message. URL may be missing, and works for minutes.
+type MediaRef struct {
+	ID       string
+	URL      string
+	MIMEType string
+	SHA256   []byte
+	Caption  string
+	Filename string
+	Voice    bool
+	Animated bool
+}
+
+// Reaction is an emoji on a message; an empty one takes it back.
+type Reaction struct {
+	MessageID string
+	Emoji     string
+}
+
+// The statuses of a message that was sent.
+const (
+	StatusSent      = "sent"
+	StatusDelivered = "delivered"
+	StatusRead      = "read"
+	StatusFailed    = "failed"
+	StatusPlayed    = "played"
+)
+
+// Status is what became of a message that was sent; unknown values of Status are possible.
+type Status struct {
+	item
+
+	MessageID string
+	Status    string
+	At        time.Time
+	Recipient User
+	// Reference is that of the Outbound; empty for what the phone app sent.
+	Reference string
+	Errors    []*Error
+}
+
+// IdentityReason says why somebody has another identity.
+type IdentityReason string
+
+// The reasons.
+const (
+	IdentityNumberChanged  IdentityReason = "number_changed"
+	IdentityUserIDChanged  IdentityReason = "user_id_changed"
+	IdentitySecurityChange IdentityReason = "security_code_changed" // the same identity, a new device
+)
+
+// IdentityChange is a user who goes on as another. What is not known is empty.
+type IdentityChange struct {
+	item
+
+	ID       string
+	At       time.Time
+	Reason   IdentityReason
+	Previous User
+	Current  User
+	Body     string
+}
+
+// Edit is a message whose author changed it. Content may be withheld.
+type Edit struct {
+	item
+
+	ID         string
+	At         time.Time
+	OriginalID string
+	// ByBusiness: in the phone app. Otherwise User wrote it.
+	ByBusiness bool
+	User       User
+	Type       string
+	Content    json.RawMessage
+	Media      *MediaRef
+}
+
+// Revoke is a message whose author deleted it for everyone.
+type Revoke struct {
+	item
+
+	ID         string
+	At         time.Time
+	OriginalID string
+	ByBusiness bool
+	User       User
+}
+
+// Echo is a message that the business sent in the phone app.
+type Echo struct {
+	item
+
+	ID       string
+	At       time.Time
+	To       User
+	Type     string
+	Content  json.RawMessage
+	Reply    *Reply
+	Media    *MediaRef
+	Reaction *Reaction
+	Historic bool
+}
+
+// History is a chunk of what was written before the number was connected.
+type History struct {
+	item
+
+	Phase    int // 0 the last day, 1 up to 90 days, 2 up to 180
+	Chunk    int
+	Progress int // percent
+	Threads  []HistoryThread
+	// Errors say that the business declined to share.
+	Errors []*Error
+}
+
+// HistoryThread is a conversation with one user.
+type HistoryThread struct {
+	User     User
+	Messages []HistoryMessage
+}
+
+// HistoryMessage is an old message. Status is lower case and `pending` or `error` too.
+type HistoryMessage struct {
+	ID           string
+	At           time.Time
+	FromBusiness bool
+	Type         string
+	Content      json.RawMessage
+	Media        *MediaRef
+	Status       string
+	Raw          json.RawMessage
+}
+
+// PhoneAppContact is an entry of the phone app's address book.
+type PhoneAppContact struct {
+	item
+
+	User      User // its Name is the full one
+	FirstName string
+	Removed   bool // otherwise added or changed
+	At        time.Time
+}
+
+// Preference is what a user wants to be sent.
+type Preference struct {
+	item
+
+	User     User
+	At       time.Time
+	Category string // marketing_messages
+	Value    string // stop, resume, signup
+	Detail   string
+}
+
+// Trouble is what the provider reports beside any message: of the system, the app or the account.
+type Trouble struct {
+	item
+
+	Error *Error
+}
+
+// Unknown is what nobody here understands. Reason says which part.
+type Unknown struct {
+	item
+
+	Reason string
+}

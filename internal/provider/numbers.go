@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The provider's own states of a number that the specification names; others are possible.
+const (
+	NumberConnected    = "CONNECTED"
+	NumberPending      = "PENDING"
+	NumberUnverified   = "UNVERIFIED"
+	NumberDisconnected = "DISCONNECTED"
+	NumberFlagged      = "FLAGGED"
+	NumberRestricted   = "RESTRICTED"
+	NumberRateLimited  = "RATE_LIMITED"
+)
+
+// NumberState is a business number as the provider has it. Values that it left out are empty.
+type NumberState struct {
+	ID string
+	// Phone is the number in E.164, Display as the provider prints it.
+	Phone   string
+	Display string
+	// Name is what people see.
+	Name       string
+	NameStatus string
+	Status     string
+	// Verified says that the number may be registered.
+	Verified   bool
+	Quality    string
+	Throughput string
+	Tier       string
+	// Coexistence numbers live in the phone app too: 20 messages a second, no register and
+	// no deregister.
+	Coexistence bool
+	Raw         json.RawMessage
+}
+
+// PhoneAppData is what SyncPhoneApp can ask for.
+type PhoneAppData string
+
+// The two kinds of data.
+const (
+	PhoneAppContacts PhoneAppData = "contacts"
+	PhoneAppHistory  PhoneAppData = "history"
+)
+
+// SignupDialog is how the page is opened.
+type SignupDialog struct {
+	RedirectURL string
+	State       string
+	// Coexistence offers numbers of the phone app.
+	Coexistence bool
+}
+
+// SignupCode is what the page came back with. RedirectURL is that of the dialog, and empty
+// for a code that was handed over by script.
+type SignupCode struct {
+	Code        string
+	RedirectURL string
+}
+
+// Grant is a business's token. ExpiresAt is zero when it does not expire.
+type Grant struct {
+	Token     Token
+	ExpiresAt time.Time
+}
+
+// TokenState says what a token is good for.
+type TokenState struct {
+	Valid     bool
+	ExpiresAt time.Time // zero: never
+	Scopes    []string
+	// BusinessAccounts that the token may manage, the newest grant first.
+	BusinessAccounts []string
+	// CanSend and CanManage are what sending and connecting need.
+	CanSend   bool
+	CanManage bool
+}

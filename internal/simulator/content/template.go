@@ -1,0 +1,246 @@
+package content
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// Shape is what a send must bring for an approved template.
+type Shape struct {
+	header     string // format, empty without a header
+	headerVars []string
+	bodyVars   []string
+	BodyText   string
+	HeaderText string
+	FooterText string
+	Buttons    []Button
+	cards      []Shape
+
+	named bool
+	code  bool // of an authentication template
+}
+
+// Button is one of a template's buttons.
+type Button struct {
+	Kind    string
+	Text    string
+	URL     string
+	dynamic bool // its URL ends in a variable
+}
+
+var (
+	variablePattern = regexp.MustCompile(`\{\{\s*([a-zA-Z0-9_]+)\s*\}\}`)
+	namedPattern    = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+)
+
+// Malformed is how the network words what is wrong with a template.
+func Malformed(subcode int, title, text string) error {
+	return wire.Refusal(100, "%s", text).With(subcode).Said(title, text)
+}
+
+// Template is what a template is written as.
+type Template struct {
+	Category   string // upper case
+	Format     string // POSITIONAL or NAMED
+	Components []any
+}
+
+const (
+	marketing      = "MARKETING"
+	authentication = "AUTHENTICATION"
+)
+
+// Learn refuses what the network refuses at creation, and learns the shape.
+func Learn(t Template) (Shape, error) {
+	learned, err := t.learn(t.Components, 1024)
+	if err != nil {
+		return Shape{}, err
+	}
+	if learned.BodyText == "" {
+		return Shape{}, Malformed(2388072, "Body is missing", "A message template needs a body.")
+	}
+	if count := len(learned.cards); count == 1 || count > 10 || count > 0 && t.Category != marketing {
+		return Shape{}, Malformed(2388109, "Carousel is not valid", "A carousel has 2 to 10 cards and is for marketing only.")
+	}
+	return learned, nil
+}
+
+func (t Template) learn(components []any, longestBody int) (learned Shape, err error) {
+	learned.named, learned.code = t.Format == "NAMED", t.Category == authentication
+	for _, component := range components {
+		of, ok := component.(object)
+		if !ok {
+			return learned, wire.Refusal(100, "A component must be a JSON object.")
+		}
+		kind, _ := of["type"].(string)
+		switch strings.ToUpper(kind) {
+		case "HEADER":
+			err = t.learnHeader(&learned, of)
+		case "BODY":
+			err = t.learnBody(&learned, of, longestBody)
+		case "FOOTER":
+			err = t.learnFooter(&learned, of)
+		case "BUTTONS":
+			err = learnButtons(&learned, of)
+		case "CAROUSEL":
+			err = t.learnCards(&learned, of)
+		case "LIMITED_TIME_OFFER":
+		default:
+			err = wire.Refusal(100, "Param components['type'] is not valid: %q.", kind)
+		}
+		if err != nil {
+			return learned, err
+		}
+	}
+	return learned, nil
+}
+
+func (t Template) learnHeader(learned *Shape, of object) (err error) {
+	format, _ := of["format"].(string)
+	learned.header = strings.ToUpper(format)
+	example, _ := of["example"].(object)
+	switch learned.header {
+	case "TEXT":
+		learned.HeaderText, _ = of["text"].(string)
+		if length := utf8.RuneCountInString(learned.HeaderText); length < 1 || length > 60 {
+			return Malformed(2388040, "Character Limit Exceeded", "The header has 1 to 60 characters.")
+		}
+		if learned.headerVars, err = t.variables(learned.HeaderText); err != nil {
+			return err
+		}
+		if len(learned.headerVars) > 1 || len(learned.headerVars) == 1 && example == nil {
+			return Malformed(2388047, "Header is not valid", "A header may have one variable, and needs an example of it.")
+		}
+	case "IMAGE", "VIDEO", "DOCUMENT", "GIF":
+		if handles, _ := example["header_handle"].([]any); len(handles) == 0 {
+			return Malformed(2388047, "Header is not valid", "A media header needs an example: a handle of an uploaded file.")
+		}
+	case "LOCATION", "PRODUCT":
+	default:
+		return Malformed(2388047, "Header is not valid", "The format of the header is not known.")
+	}
+	return nil
+}
+
+func (t Template) learnBody(learned *Shape, of object, longest int) (err error) {
+	if t.Category == authentication {
+		learned.BodyText, learned.bodyVars = "*{{1}}* is your verification code.", []string{"1"}
+		return nil
+	}
+	learned.BodyText, _ = of["text"].(string)
+	if length := utf8.RuneCountInString(learned.BodyText); length < 1 || length > longest {
+		return Malformed(2388040, "Character Limit Exceeded", fmt.Sprintf("The body has 1 to %d characters.", longest))
+	}
+	if learned.bodyVars, err = t.variables(learned.BodyText); err != nil {
+		return err
+	}
+	trimmed := strings.TrimSpace(learned.BodyText)
+	if strings.HasPrefix(trimmed, "{{") || strings.HasSuffix(trimmed, "}}") {
+		return Malformed(2388299, "Variables can't be at the start or end", "Variables can't be at the start or end of the template.")
+	}
+	words := len(strings.Fields(variablePattern.ReplaceAllString(learned.BodyText, " ")))
+	if count := len(learned.bodyVars); strings.Contains(learned.BodyText, "}}{{") || count > 0 && words < 2*count-1 {
+		return Malformed(2388293, "Too many variables", "This template has too many variables for its length.")
+	}
+	if len(learned.bodyVars) > 0 && examples(of, t.Format) != len(learned.bodyVars) {
+		return Malformed(2388072, "Body is not valid", "Each variable of the body needs an example.")
+	}
+	return nil
+}
+
+func examples(of object, format string) int {
+	example, _ := of["example"].(object)
+	if format == "NAMED" {
+		named, _ := example["body_text_named_params"].([]any)
+		return len(named)
+	}
+	rows, _ := example["body_text"].([]any)
+	if len(rows) == 0 {
+		return 0
+	}
+	first, isRow := rows[0].([]any)
+	if !isRow {
+		return len(rows)
+	}
+	return len(first)
+}
+
+// variables lists the variables of a text in order of first appearance.
+func (t Template) variables(text string) ([]string, error) {
+	var found []string
+	seen := map[string]bool{}
+	for _, match := range variablePattern.FindAllStringSubmatch(text, -1) {
+		if !seen[match[1]] {
+			seen[match[1]] = true
+			found = append(found, match[1])
+		}
+	}
+	for i, name := range found {
+		if t.Format == "NAMED" {
+			if !namedPattern.MatchString(name) {
+				return nil, Malformed(2388072, "Variable is not valid", "Named variables are lowercase letters, digits and underscores.")
+			}
+		} else if name != fmt.Sprint(i+1) {
+			return nil, Malformed(2388072, "Variable is not valid", "Variables are numbered one after the other, from {{1}} on.")
+		}
+	}
+	return found, nil
+}
+
+func (t Template) learnFooter(learned *Shape, of object) error {
+	learned.FooterText, _ = of["text"].(string)
+	if t.Category == authentication {
+		return nil
+	}
+	if length := utf8.RuneCountInString(learned.FooterText); length < 1 || length > 60 {
+		return Malformed(2388040, "Character Limit Exceeded", "The footer has 1 to 60 characters.")
+	}
+	if strings.Contains(learned.FooterText, "{{") {
+		return Malformed(2388073, "Footer is not valid", "A footer has no variables.")
+	}
+	return nil
+}
+
+func learnButtons(learned *Shape, of object) error {
+	buttons, _ := of["buttons"].([]any)
+	count := map[string]int{}
+	for _, button := range buttons {
+		b, _ := button.(object)
+		kind, _ := b["type"].(string)
+		one := Button{Kind: strings.ToUpper(kind)}
+		one.Text, _ = b["text"].(string)
+		one.URL, _ = b["url"].(string)
+		one.dynamic = one.Kind == "URL" && strings.Contains(one.URL, "{{") || one.Kind == "OTP"
+		if utf8.RuneCountInString(one.Text) > 25 || len(one.URL) > 2000 {
+			return Malformed(2388040, "Character Limit Exceeded", "A button's label has up to 25 characters, its URL up to 2000.")
+		}
+		grouped := len(learned.Buttons) == 0 || learned.Buttons[len(learned.Buttons)-1].Kind == one.Kind
+		if one.Kind == "QUICK_REPLY" && count[one.Kind] > 0 && !grouped {
+			return Malformed(2388109, "Buttons are not valid", "Quick reply buttons must stand together.")
+		}
+		count[one.Kind]++
+		learned.Buttons = append(learned.Buttons, one)
+	}
+	if len(buttons) == 0 || len(buttons) > 10 || count["URL"] > 2 || count["PHONE_NUMBER"] > 1 || count["COPY_CODE"] > 1 {
+		return Malformed(2388109, "Buttons are not valid", "A template has up to 10 buttons: 2 URLs, 1 phone number, 1 code to copy.")
+	}
+	return nil
+}
+
+func (t Template) learnCards(learned *Shape, of object) error {
+	cards, _ := of["cards"].([]any)
+	for _, card := range cards {
+		c, _ := card.(object)
+		components, _ := c["components"].([]any)
+		one, err := t.learn(components, 160)
+		if err != nil {
+			return err
+		}
+		learned.cards = append(learned.cards, one)
+	}
+	return nil
+}

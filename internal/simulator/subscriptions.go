@@ -1,0 +1,89 @@
+package simulator
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// subscribe lets the token's app hear of an account, elsewhere if it says so.
+func (s *Simulator) subscribe(c *call) (any, error) {
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	elsewhere := override{URL: c.text("override_callback_uri"), VerifyToken: c.text("verify_token")}
+	if elsewhere.URL != "" {
+		if err := s.verified(c.r.Context(), elsewhere.URL, elsewhere.VerifyToken); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.account.subscribed[c.token.App] = elsewhere
+	return success(), nil
+}
+
+func (s *Simulator) unsubscribe(c *call) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, subscribed := c.account.subscribed[c.token.App]; !subscribed {
+		return nil, wire.Refusal(100, "The app is not subscribed to this account.")
+	}
+	delete(c.account.subscribed, c.token.App)
+	return success(), nil
+}
+
+func (s *Simulator) listSubscribed(c *call) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data := []object{}
+	for _, id := range slices.Sorted(maps.Keys(c.account.subscribed)) {
+		line := object{"whatsapp_business_api_data": object{
+			"id": id, "name": s.world.apps[id].Name, "link": "https://www.facebook.com/games/?app_id=" + id,
+		}}
+		if o := c.account.subscribed[id]; o.URL != "" {
+			line["override_callback_uri"] = o.URL
+		}
+		data = append(data, line)
+	}
+	return object{"data": data}, nil
+}
+
+// readSubscription shows where an app's callbacks go.
+func (s *Simulator) readSubscription(c *call) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.app.CallbackURL == "" {
+		return object{"data": []object{}}, nil
+	}
+	fields := []object{}
+	for _, name := range c.app.Fields {
+		fields = append(fields, object{"name": name, "version": c.app.Version})
+	}
+	return object{"data": []object{{
+		"object": "whatsapp_business_account", "callback_url": c.app.CallbackURL, "active": true, "fields": fields,
+	}}}, nil
+}
+
+// changeSubscription moves an app's callbacks, after the new address proved itself.
+func (s *Simulator) changeSubscription(c *call) (any, error) {
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	address, verifyToken := c.text("callback_url"), c.text("verify_token")
+	if c.text("object") != "whatsapp_business_account" || address == "" {
+		return nil, wire.Refusal(100, "The parameters object and callback_url are required.")
+	}
+	if err := s.verified(c.r.Context(), address, verifyToken); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.app.CallbackURL, c.app.VerifyToken = address, verifyToken
+	if fields := c.text("fields"); fields != "" {
+		c.app.Fields = strings.Split(fields, ",")
+	}
+	return success(), nil
+}

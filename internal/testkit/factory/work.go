@@ -1,0 +1,53 @@
+package factory
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/platform/jobs"
+	"github.com/parley-chat/parley/internal/platform/lanes"
+)
+
+// Work drains lanes and works jobs until the test ends, as a process of the product does.
+func (w *World) Work(t testing.TB) {
+	t.Helper()
+	set, engine := jobs.NewSet(), lanes.NewEngine(w.Lanes, w.DB)
+	engine.Handle(set)
+	w.Handle(set)
+	runner, err := jobs.NewRunner(w.DB, w.Clock, w.Logger, set)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var group sync.WaitGroup
+	group.Go(func() { engine.Run(ctx) })
+	group.Go(func() { _ = runner.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+}
+
+// River's scheduler and the sweep look every few seconds of real time; a test that moved
+// its clock does not wait for them.
+const sqlWake = `
+UPDATE ` + jobs.Table + `
+SET state = 'available'
+WHERE state IN ('scheduled', 'retryable') AND scheduled_at <= $1`
+
+// Pass lets time pass and has what became due begun.
+func (w *World) Pass(t testing.TB, by time.Duration) {
+	t.Helper()
+	w.Clock.Move(by)
+	w.Wake(t)
+}
+
+// Wake has what is due begun.
+func (w *World) Wake(t testing.TB) {
+	t.Helper()
+	_, err := w.DB.Pool().Exec(t.Context(), sqlWake, w.Clock.Now())
+	require.NoError(t, err)
+	require.NoError(t, w.Lanes.Sweep(t.Context()))
+}

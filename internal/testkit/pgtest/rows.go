@@ -1,0 +1,83 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/testkit/canary"
+)
+
+// Row is one of any table.
+type Row struct {
+	// Table has one name for all its partitions.
+	Table string
+	// Org is empty where the table belongs to no organization.
+	Org string
+	// Text is every column, zero bytes between them: text, bytea and JSON are what they are,
+	// with nothing escaped.
+	Text []byte
+}
+
+// Tables, and partitions under their table's name, in which there is or was a row.
+const sqlTables = `
+SELECT c.oid::regclass::text AS part, coalesce(pg_partition_root(c.oid), c.oid)::regclass::text AS name
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r'
+  AND n.nspname NOT LIKE 'pg\_%'
+  AND n.nspname <> 'information_schema'
+  AND pg_relation_size(c.oid) > 0
+ORDER BY 2, 1`
+
+// EachRow shows every row of a database as a dump would, past all that the product puts
+// before it.
+func EachRow(ctx context.Context, conn *pgx.Conn, look func(Row)) error {
+	rows, err := conn.Query(ctx, sqlTables)
+	if err != nil {
+		return err
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Part, Name string }])
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		part := conn.PgConn().ExecParams(ctx, "TABLE "+table.Part, nil, nil, nil, []int16{pgx.BinaryFormatCode})
+		owner := slices.IndexFunc(part.FieldDescriptions(), func(column pgconn.FieldDescription) bool {
+			return column.Name == "org_id" && column.DataTypeOID == pgtype.UUIDOID
+		})
+		for part.NextRow() {
+			values := part.Values()
+			one := Row{Table: table.Name, Text: bytes.Join(values, []byte{0})}
+			if owner >= 0 && len(values[owner]) == 16 {
+				one.Org = pgtype.UUID{Bytes: [16]byte(values[owner]), Valid: true}.String()
+			}
+			look(one)
+		}
+		if _, err := part.Close(); err != nil {
+			return fmt.Errorf("%s: %w", table.Part, err)
+		}
+	}
+	return nil
+}
+
+// watch fails the test whose database holds a secret in the clear when it ends.
+func watch(t testing.TB, databaseURL string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:usetesting // the test's own is over
+		defer cancel()
+		conn, err := pgx.Connect(ctx, databaseURL)
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(ctx) }()
+		require.NoError(t, EachRow(ctx, conn, func(row Row) { canary.Check(t, "the table "+row.Table, row.Text) }))
+	})
+}

@@ -1,0 +1,91 @@
+-- +goose Up
+
+CREATE TABLE webhook_subscriptions (
+    org_id uuid NOT NULL REFERENCES organizations,
+    id uuid NOT NULL,
+    url text NOT NULL,
+    description text,
+    events text[] NOT NULL,
+    phone_number_ids text[],
+    status text NOT NULL CHECK (status IN ('active', 'paused', 'disabled')),
+    disabled_reason text CHECK ((status = 'disabled') = (disabled_reason IS NOT NULL)),
+    -- Deliveries before this one were discarded when the subscription was resumed.
+    backlog_from uuid NOT NULL,
+    -- Grows whenever what a delivery needs to know has changed: URL, status, secrets.
+    version integer NOT NULL,
+    consecutive_failures integer NOT NULL DEFAULT 0,
+    failing_since timestamptz,
+    -- How often the breaker opened in a row, and until when it is open.
+    breaker_step smallint NOT NULL DEFAULT 0,
+    breaker_until timestamptz,
+    -- How close to being disabled its owner was last warned, in percent.
+    warned smallint NOT NULL DEFAULT 0,
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (org_id, id)
+) WITH (fillfactor = 50);
+
+CREATE TABLE webhook_secrets (
+    org_id uuid NOT NULL,
+    subscription_id uuid NOT NULL,
+    id uuid NOT NULL,
+    sealed bytea NOT NULL,
+    expires_at timestamptz,
+    PRIMARY KEY (org_id, subscription_id, id),
+    FOREIGN KEY (org_id, subscription_id) REFERENCES webhook_subscriptions ON DELETE CASCADE
+);
+
+-- One event on its way to one subscription. A delivery that goes well is written twice,
+-- the second time in place: no index holds what changes then.
+CREATE TABLE webhook_deliveries (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    subscription_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    event_key text NOT NULL COLLATE "C",
+    event_type text NOT NULL,
+    subject_id uuid,
+    status text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed', 'dead')),
+    -- failed or dead
+    troubled boolean NOT NULL DEFAULT false,
+    attempt_count smallint NOT NULL DEFAULT 0,
+    last_attempt_at timestamptz,
+    next_attempt_at timestamptz,
+    response_status smallint,
+    response_body_snippet text,
+    duration_ms integer,
+    error_code text,
+    replayed_from uuid,
+    PRIMARY KEY (org_id, id)
+) PARTITION BY RANGE (id);
+
+CREATE INDEX webhook_deliveries_subscription ON webhook_deliveries (org_id, subscription_id, id);
+CREATE INDEX webhook_deliveries_event ON webhook_deliveries (org_id, event_key, id);
+CREATE INDEX webhook_deliveries_troubled ON webhook_deliveries (org_id, id) WHERE troubled;
+
+-- The attempts of deliveries that did not go well at once; the last one also stands in
+-- the delivery. id is that of the attempt, for its time.
+CREATE TABLE webhook_attempts (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    attempt smallint NOT NULL,
+    response_status smallint,
+    response_body_snippet text,
+    duration_ms integer NOT NULL,
+    error_code text,
+    PRIMARY KEY (org_id, id)
+) PARTITION BY RANGE (id);
+
+CREATE INDEX webhook_attempts_delivery ON webhook_attempts (org_id, delivery_id, attempt);
+
+-- Bulk replays under way: a job makes the deliveries, a few hundred at a time.
+CREATE TABLE webhook_replays (
+    org_id uuid NOT NULL REFERENCES organizations,
+    id uuid NOT NULL,
+    subscription_id uuid,
+    event_type text,
+    -- Dead deliveries between these are replayed; the first moves on.
+    next_id uuid NOT NULL,
+    until_id uuid NOT NULL,
+    PRIMARY KEY (org_id, id)
+);

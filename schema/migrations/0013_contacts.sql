@@ -1,0 +1,71 @@
+-- +goose Up
+
+-- A person as one business number knows them.
+CREATE TABLE contacts (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    -- What the person is known by now; contact_keys also holds what they were known by.
+    phone_number text COLLATE "C",
+    bsuid text,
+    parent_bsuid text,
+    username text,
+    username_key text COLLATE "C",
+    name text,
+    name_key text COLLATE "C",
+    email text,
+    email_key text COLLATE "C",
+    -- As it was given: jsonb would reorder keys and rewrite numbers.
+    metadata json,
+    marketing text NOT NULL CHECK (marketing IN ('opted_in', 'opted_out', 'unknown')),
+    marketing_at timestamptz,
+    marketing_source text,
+    -- Grows with each change.
+    updated_at timestamptz NOT NULL,
+    -- Null for a contact. One that is being erased is gone for everybody but the job that
+    -- erases what hangs on it; one that was joined into another stays as another name of it.
+    departure text CHECK (departure IN ('erasing', 'joining', 'joined')),
+    joined_into uuid,
+    PRIMARY KEY (org_id, id),
+    FOREIGN KEY (org_id, account_id) REFERENCES accounts,
+    FOREIGN KEY (org_id, joined_into) REFERENCES contacts ON DELETE CASCADE,
+    CHECK ((joined_into IS NOT NULL) = (coalesce(departure, '') IN ('joining', 'joined')))
+);
+
+-- A list is in the order of the ids; whatever narrows it ends in the id.
+CREATE INDEX contacts_newest ON contacts (org_id, account_id, id) WHERE departure IS NULL;
+CREATE INDEX contacts_name ON contacts (org_id, account_id, name_key, id) WHERE departure IS NULL;
+CREATE INDEX contacts_number ON contacts (org_id, account_id, phone_number, id) WHERE departure IS NULL;
+CREATE INDEX contacts_username ON contacts (org_id, account_id, username_key, id) WHERE departure IS NULL;
+CREATE INDEX contacts_email ON contacts (org_id, account_id, email_key, id) WHERE departure IS NULL;
+CREATE INDEX contacts_updated ON contacts (org_id, account_id, updated_at, id) WHERE departure IS NULL;
+CREATE INDEX contacts_joined ON contacts (org_id, joined_into) WHERE joined_into IS NOT NULL;
+CREATE INDEX contacts_departing ON contacts (org_id, id) WHERE departure IN ('erasing', 'joining');
+
+-- Whom an identifier names: n and a number's digits, b and a BSUID, p and a parent BSUID.
+-- The national forms of a number are one key.
+CREATE TABLE contact_keys (
+    org_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    key text NOT NULL COLLATE "C",
+    contact_id uuid NOT NULL,
+    since timestamptz NOT NULL,
+    -- Since when it names the person no more. What is older and arrives late still does.
+    retired_at timestamptz,
+    PRIMARY KEY (org_id, account_id, key),
+    FOREIGN KEY (org_id, contact_id) REFERENCES contacts ON DELETE CASCADE
+);
+
+CREATE INDEX contact_keys_contact ON contact_keys (org_id, contact_id);
+
+CREATE TABLE contact_labels (
+    org_id uuid NOT NULL,
+    contact_id uuid NOT NULL,
+    label_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    PRIMARY KEY (org_id, contact_id, label_id),
+    FOREIGN KEY (org_id, contact_id) REFERENCES contacts ON DELETE CASCADE,
+    FOREIGN KEY (org_id, label_id) REFERENCES labels ON DELETE CASCADE
+);
+
+CREATE INDEX contact_labels_label ON contact_labels (org_id, label_id, account_id, contact_id);
