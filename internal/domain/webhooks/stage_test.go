@@ -125,13 +125,25 @@ func (s *stage) await(t *testing.T, customer customers.Customer, status webhooks
 	return found
 }
 
-// awaitCount waits until so many deliveries have a status.
+// awaitCount waits until so many deliveries have a status, and tells of those that have another.
 func (s *stage) awaitCount(t *testing.T, status webhooks.DeliveryStatus, count int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	reached := func() bool {
 		return s.count(t, `SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND status = @status`,
 			postgres.Args{"status": status}) == count
-	}, 2*patience, tick, "%d deliveries should be %s", count, status)
+	}
+	for deadline := time.Now().Add(2 * patience); !reached(); time.Sleep(tick) {
+		if time.Now().Before(deadline) {
+			continue
+		}
+		for _, delivery := range s.list(t, webhooks.Filter{}) {
+			if delivery.Status != status {
+				detail, err := s.Webhooks.Delivery(t.Context(), s.org, delivery.ID)
+				t.Logf("%+v: %v", detail, err)
+			}
+		}
+		require.Failf(t, "too few", "%d deliveries should be %s", count, status)
+	}
 }
 
 // count asks the database behind the product's back.

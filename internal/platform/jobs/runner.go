@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
@@ -70,10 +69,10 @@ func Later(after time.Duration) error { return river.JobSnooze(after) }
 
 // Runner works the jobs of one database.
 type Runner struct {
-	client *river.Client[pgx.Tx]
-	db     *postgres.DB
-	logger *slog.Logger
-	busy   atomic.Int64
+	connect func() (client, error)
+	db      *postgres.DB
+	logger  *slog.Logger
+	busy    atomic.Int64
 	// rescued counts jobs begun again after their process died.
 	rescued atomic.Int64
 }
@@ -94,8 +93,8 @@ func NewRunner(db *postgres.DB, now clock.Clock, logger *slog.Logger, set *Set) 
 	if err := assert(config); err != nil {
 		return nil, err
 	}
-	var err error
-	r.client, err = river.NewClient(riverpgxv5.New(db.Pool()), config)
+	r.connect = func() (client, error) { return river.NewClient(riverpgxv5.New(db.Pool()), config) }
+	_, err := r.connect()
 	return r, err
 }
 
@@ -116,28 +115,6 @@ func assert(config *river.Config) error {
 	check(len(effective.ReindexerIndexNames) == len(indexes()), "ReindexerIndexNames")
 	check(effective.Schema == schema, "Schema")
 	return errors.Join(wrong...)
-}
-
-// Run works jobs until ctx ends, then lets those under way finish. A database that is
-// away is waited for.
-func (r *Runner) Run(ctx context.Context) error {
-	working := context.WithoutCancel(ctx)
-	for {
-		err := r.client.Start(working)
-		if err == nil {
-			break
-		}
-		r.logger.WarnContext(ctx, "jobs.not_started", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(time.Second):
-		}
-	}
-	<-ctx.Done()
-	stopping, cancel := context.WithTimeout(working, softStop+5*time.Second)
-	defer cancel()
-	return r.client.Stop(stopping)
 }
 
 // watch counts, and sets aside a job that its processes keep dying of.
