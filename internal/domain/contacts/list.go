@@ -196,35 +196,35 @@ func (q query) sql() string {
 // of which hardly any is new are all gathered. A part that is not needed is not run.
 func (q query) search() string {
 	q.args["few"], q.args["recent"] = few, recent
-	with, found, reached := "", "", `true`
+	with, found, all, reached := "", "", "", `true`
 	for i, gather := range q.gathers {
+		all = `SELECT id FROM (` + gather + `) AS matching WHERE ` + reached
 		with += fmt.Sprintf(`
-many_%d AS MATERIALIZED (
-    SELECT count(*) = @few AS so FROM (SELECT FROM (%s) AS matching WHERE %s LIMIT @few) AS counted
-),`, i, gather, reached)
-		many := fmt.Sprintf(`(SELECT so FROM many_%d)`, i)
-		found += `
-    SELECT id FROM (` + gather + `) AS matching WHERE ` + reached + ` AND `
-		if i == len(q.gathers)-1 {
-			found += `(SELECT count(*) FROM newest) < @limit`
-		} else {
-			found += `NOT ` + many + ` UNION ALL`
-		}
-		reached = many
+few_%[1]d AS MATERIALIZED (%[2]s LIMIT @few),
+many_%[1]d AS MATERIALIZED (SELECT count(*) = @few AS so FROM few_%[1]d),`, i, all)
+		reached = fmt.Sprintf(`(SELECT so FROM many_%d)`, i)
+		found += fmt.Sprintf(`
+    SELECT id FROM few_%d WHERE NOT %s UNION ALL`, i, reached)
 	}
 	return `
 WITH` + with + `
 newest AS MATERIALIZED (
-    SELECT id
+    SELECT ` + columns + `
     FROM (SELECT ` + columns + `, ` + searched + sqlNewest + ` AND ` + reached + ` ORDER BY id DESC LIMIT @recent) AS c
     WHERE true` + q.conditions + `
     LIMIT @limit
-)` + fmt.Sprintf(sqlPage, `
+)
+SELECT ` + columns + ` FROM newest WHERE (SELECT count(*) FROM newest) = @limit
+UNION ALL
+SELECT ` + columns + `
+FROM (` + fmt.Sprintf(sqlPage, `
 SELECT DISTINCT id
-FROM (
-    SELECT id FROM newest WHERE (SELECT count(*) FROM newest) = @limit UNION ALL`+found+`
+FROM (`+found+`
+    `+all+` AND `+reached+` AND (SELECT count(*) FROM newest) < @limit
 ) AS found
-ORDER BY id DESC`, q.conditions)
+ORDER BY id DESC`, q.conditions) + `
+) AS gathered
+ORDER BY id DESC`
 }
 
 func listContacts(ctx context.Context, scope postgres.Scope, of accounts.ID, filter Filter, slice paging.Slice[ID]) ([]Contact, error) {

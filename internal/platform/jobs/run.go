@@ -15,7 +15,7 @@ type client interface {
 // startWithin is far more than a start takes on a machine that is not overrun.
 const startWithin = 20 * time.Second
 
-var errNotStarted = errors.New("River did not start in time")
+var errNotStarted = errors.New("the queue did not start in time")
 
 // Run works jobs until ctx ends, then lets those under way finish. A database that is
 // away is waited for.
