@@ -35,7 +35,7 @@ import (
 // gone waits until nothing is left of an account.
 func (b bundle) gone(t testing.TB, account accounts.Account) {
 	t.Helper()
-	b.Clock.Move(time.Minute)
+	b.Pass(t, time.Minute)
 	require.Eventually(t, func() bool {
 		b.Wake(t)
 		left, err := postgres.One[int64](t.Context(), b.DB.Of(b.org),
