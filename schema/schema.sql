@@ -57,7 +57,7 @@ $$;
 
 CREATE FUNCTION public.ulid(at timestamp with time zone) RETURNS uuid
     LANGUAGE sql PARALLEL SAFE
-    RETURN (SELECT (((lpad(to_hex((floor((EXTRACT(epoch FROM ulid.at) * (1000)::numeric)))::bigint), 12, '0'::text) || "right"(random.r, 12)) || "left"(random.r, 8)))::uuid AS uuid FROM (SELECT replace((gen_random_uuid())::text, '-'::text, ''::text) AS r) random);
+    RETURN (((lpad(to_hex((floor((EXTRACT(epoch FROM at) * (1000)::numeric)))::bigint), 12, '0'::text) || "right"((gen_random_uuid())::text, 12)) || "left"((gen_random_uuid())::text, 8)))::uuid;
 
 CREATE FUNCTION river.river_job_state_in_bitmask(bitmask bit, state river.river_job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE

@@ -2,10 +2,13 @@ package schema_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/schema"
@@ -65,4 +68,27 @@ func TestMigrateTwice(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, pending)
 	}
+}
+
+type anyKind struct{}
+
+func (anyKind) Prefix() string { return "any" }
+
+// A function that is called by its name reads and plans its body in every statement.
+func TestIDsAreMintedInTheStatementItself(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Open(t)
+	plan, err := postgres.Many[string](t.Context(), db.System("plan"), `EXPLAIN (VERBOSE) SELECT ulid(now())`, nil)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(plan, "\n"), "gen_random_uuid()")
+
+	made, err := postgres.Many[ids.Any](t.Context(), db.System("ids"),
+		`SELECT ulid(timestamptz '2026-03-14 09:26:53.589Z') FROM generate_series(1, 1000)`, nil)
+	require.NoError(t, err)
+	seen := map[ids.Any]bool{}
+	for _, id := range made {
+		require.Equal(t, time.Date(2026, 3, 14, 9, 26, 53, 589e6, time.UTC), ids.From[anyKind](id).CreatedAt())
+		seen[id] = true
+	}
+	require.Len(t, seen, 1000)
 }

@@ -73,7 +73,7 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 		return nil, err
 	}
 	labour, err := postgres.Open(ctx, postgres.Config{
-		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: labourConns, AcquireWait: labourWait,
+		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: labourConns, AcquireWait: labourWait, Steady: true,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {

@@ -31,6 +31,9 @@ type Config struct {
 	AcquireWait time.Duration
 	// StatementTimeout is the server's own limit, behind the deadline of each request.
 	StatementTimeout time.Duration
+	// Steady plans each statement once, whatever it is asked for: for work that asks for rows
+	// by their keys, a few at a time, and would spend more time on plans than on rows.
+	Steady bool
 	// Enter is the first statement of each transaction of an organization, EnterAll that of
 	// each that crosses organizations; they refuse or wait while an organization moves.
 	Enter    func(org ids.Org) string
@@ -90,6 +93,12 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 	setDefault(connection.RuntimeParams, "timezone", "UTC")
 	// Statements here touch few rows; compiling one takes seconds where running it takes none.
 	setDefault(connection.RuntimeParams, "jit", "off")
+	if config.Steady {
+		setDefault(connection.RuntimeParams, "plan_cache_mode", "force_generic_plan")
+		// What is worked on was written a moment ago and is in memory. A table that was small when
+		// its plan was made must not be read whole when it has grown.
+		setDefault(connection.RuntimeParams, "random_page_cost", "1.1")
+	}
 	// A request that gives up cancels its statement instead of losing the connection.
 	connection.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}

@@ -163,6 +163,21 @@ func TestAcquire_IsBounded(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestSteady_PlansAStatementOnce(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), MaxConns: 1, AcquireWait: time.Minute, Steady: true})
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	const asked = `SELECT generic_plans + custom_plans * 1000 FROM pg_prepared_statements WHERE statement LIKE 'SELECT $1::int%'`
+	for i := range 3 {
+		_, err := postgres.One[int](t.Context(), db.System("test"), `SELECT @n::int`, postgres.Args{"n": i})
+		require.NoError(t, err)
+	}
+	plans, err := postgres.One[int](t.Context(), db.System("test"), asked, nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, plans, "all of them ran the one plan that fits any value")
+}
+
 func TestCancel_KeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
