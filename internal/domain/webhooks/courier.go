@@ -115,21 +115,29 @@ func (c *courier) known() Subscription {
 	return c.subscription
 }
 
+// Each by its key: joined as sets, events would be read whole as soon as the statistics are old.
 const sqlParcels = `
 SELECT d.id, d.attempt_count, d.event_id, d.event_key, d.event_type, e.body, s.version
-FROM webhook_deliveries d
-JOIN events e ON e.org_id = @org_id AND e.id = d.event_id
-JOIN webhook_subscriptions s ON s.org_id = @org_id AND s.id = d.subscription_id
-WHERE d.org_id = @org_id
-  AND d.id = ANY (@ids)
-  AND d.id BETWEEN @least AND @greatest`
+FROM unnest(@ids::uuid[]) AS asked (id)
+CROSS JOIN LATERAL (
+    SELECT d.id, d.attempt_count, d.event_id, d.event_key, d.event_type
+    FROM webhook_deliveries d
+    WHERE d.org_id = @org_id AND d.id = asked.id
+    LIMIT 1
+) d
+CROSS JOIN LATERAL (
+    SELECT e.body
+    FROM events e
+    WHERE e.org_id = @org_id AND e.id = d.event_id
+    LIMIT 1
+) e
+JOIN webhook_subscriptions s ON s.org_id = @org_id AND s.id = @subscription_id`
 
 // read finds the deliveries of rows that are about to start. What is not found is gone,
 // with its subscription or with its time.
 func (c *courier) read(ctx context.Context, rows []lanes.Row) error {
-	asked, least, greatest := lanes.Span(rows)
-	parcels, err := postgres.Many[parcel](ctx, c.s.work.Of(c.org), sqlParcels,
-		postgres.Args{"ids": asked, "least": least, "greatest": greatest})
+	asked, _, _ := lanes.Span(rows)
+	parcels, err := postgres.Many[parcel](ctx, c.s.work.Of(c.org), sqlParcels, postgres.Args{"ids": asked, "subscription_id": c.id})
 	if err != nil {
 		return err
 	}

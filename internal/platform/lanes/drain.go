@@ -62,6 +62,7 @@ type drain struct {
 	drained   bool // the last take left nothing due behind
 	fresh     bool // rows came since
 	ending    bool // no row starts any more
+	aged      bool // no row starts before the work is opened again
 	urgent    bool // results should not wait for more
 	probing   bool // one row alone, after a block
 	careful   int  // rows still to be worked alone
@@ -86,7 +87,7 @@ type drain struct {
 
 // claim takes the first rows, and with them the lane.
 func (d *drain) claim(ctx context.Context, how claim) error {
-	first, err := d.e.takes.Ask(ctx, d.question(how, batchRows))
+	first, err := d.e.takes.Ask(ctx, d.question(how, batchRows, d.kind.Priorities))
 	if err == nil && !first.owned {
 		err = errLost
 	}
@@ -101,18 +102,27 @@ func (d *drain) run(ctx context.Context) (err error) {
 	if d.blocked() {
 		return d.flush(ctx, settlement{ending: handOver})
 	}
-	if d.work, err = d.kind.Open(ctx, d.Lane); err != nil {
-		d.e.logger.WarnContext(ctx, "lane.not_opened", "lane", d.ID, "kind", d.Kind, "error", err)
-		return d.flush(ctx, settlement{ending: handOver, at: d.e.clock.Now().Add(patience(1))})
-	}
-	if d.work.PerSecond > 0 {
-		d.limiter = rate.NewLimiter(rate.Limit(d.work.PerSecond), max(1, int(d.work.PerSecond/20)))
+	if over, err := d.open(ctx); over || err != nil {
+		return err
 	}
 	return d.loop(ctx)
 }
 
-func (d *drain) question(how claim, limit int) takeQuestion {
-	return takeQuestion{lane: d.ID, token: d.token, claim: how, limit: limit, priorities: d.kind.Priorities}
+// open reads what the rows have in common, at first and when that has aged. A lane that
+// cannot be opened is left for a while.
+func (d *drain) open(ctx context.Context) (over bool, err error) {
+	work, err := d.kind.Open(ctx, d.Lane)
+	if err != nil {
+		d.e.logger.WarnContext(ctx, "lane.not_opened", "lane", d.ID, "kind", d.Kind, "error", err)
+		return true, d.flush(ctx, settlement{ending: handOver, at: d.e.clock.Now().Add(patience(1))})
+	}
+	d.work, d.aged = work, false
+	d.setPace(work.PerSecond)
+	return false, nil
+}
+
+func (d *drain) question(how claim, limit, priorities int) takeQuestion {
+	return takeQuestion{lane: d.ID, token: d.token, claim: how, limit: limit, priorities: priorities}
 }
 
 // adopt starts where the lane's last owner left off.
@@ -191,6 +201,8 @@ func (d *drain) settleResults(ctx context.Context) (over bool, err error) {
 		return true, d.flush(ctx, settlement{ending: handOver})
 	case idle && len(d.waiting) == 0 && d.drained && d.linger() == 0:
 		return true, d.flush(ctx, settlement{ending: disarm})
+	case idle && d.aged && len(d.results) == 0:
+		return d.open(ctx)
 	case len(d.results) == 0:
 		return false, nil
 	case d.mayFlushBeside():
@@ -207,29 +219,33 @@ func (d *drain) turn() {
 	if d.slice.Elapsed() < sliceTime && d.sliceRows < sliceRows {
 		return
 	}
-	slow := isSlow(d.slow, d.latency)
-	if slow != d.slow || d.crew.contended() || d.turns > maxTurns {
+	if slow := isSlow(d.slow, d.latency); slow != d.slow || d.crew.contended() {
 		d.slow, d.ending = slow, true
 		return
 	}
 	d.slice, d.sliceRows, d.turns = clock.StartWatch(), 0, d.turns+1
+	d.aged = d.aged || d.turns%openFor == 0
 }
 
-// maxTurns lets settings that Open read grow old by so many slices.
-const maxTurns = 4
+// openFor is how many turns on end a lane has before its work is opened again.
+const openFor = 5
 
-// refill takes more rows when none of those at hand can start.
+// refill takes more rows when none of those at hand can start, or when others may go before them.
 func (d *drain) refill(ctx context.Context) error {
-	if d.ending || d.drained || d.startable() && !d.mayBeOvertaken() || len(d.running) >= d.cap() {
+	if d.ending || d.aged || d.drained || d.startable() && !d.mayBeOvertaken() || len(d.running) >= d.cap() {
 		return nil
 	}
-	known := len(d.waiting) + len(d.running) + len(d.unsettled())
+	priorities, overtaken := d.kind.Priorities, d.startable()
+	if overtaken {
+		priorities = d.waiting[0].Priority
+	}
+	known := d.atHand(priorities)
 	if len(d.running) > 0 && d.took.Elapsed() < min(time.Duration(known)*takePerRow, takeEvery) {
 		return nil
 	}
 	d.took, d.fresh = clock.StartWatch(), false
 	limit := min(batchRows+known, deepest)
-	more, err := d.e.takes.Ask(ctx, d.question(owned, limit))
+	more, err := d.e.takes.Ask(ctx, d.question(owned, limit, priorities))
 	if err != nil {
 		return d.pause(ctx, err)
 	}
@@ -241,7 +257,28 @@ func (d *drain) refill(ctx context.Context) error {
 		return nil
 	}
 	d.receive(more.rows, limit)
+	d.drained = d.drained && !overtaken // of the others nothing was asked
 	return nil
+}
+
+// atHand counts the rows of the first priorities that a take would read again.
+func (d *drain) atHand(priorities int) (count int) {
+	for _, row := range d.waiting {
+		if row.Priority < priorities {
+			count++
+		}
+	}
+	for _, one := range d.running {
+		if one.row.Priority < priorities {
+			count++
+		}
+	}
+	for _, result := range d.unsettled() {
+		if result.Row.Priority < priorities {
+			count++
+		}
+	}
+	return count
 }
 
 func (d *drain) blocked() bool {

@@ -32,12 +32,16 @@ type Engine struct {
 	working  context.Context //nolint:containedctx // a drain outlives the job that woke its lane
 	cancel   context.CancelFunc
 	stopping chan struct{}
+	// underWay counts the drains, from when they enter to when they leave, and what they
+	// begin beside themselves. Who enters is counted under the lock: after stopping is closed
+	// there is nobody whom the wait for the others could miss.
 	underWay sync.WaitGroup
 	crews    map[crewOf]*crew
 
 	mu     sync.Mutex
 	drains map[*drain]struct{}
-	byLane map[ids.Any]*drain
+	// byLane has more than one for a moment, when two ask for the same wake-up.
+	byLane map[ids.Any]map[*drain]struct{}
 	byOrg  map[orgKind]map[*drain]struct{}
 
 	rows, takeovers atomic.Int64
@@ -73,7 +77,7 @@ func (c *crew) contended() bool {
 func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 	e := &Engine{
 		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}), crews: map[crewOf]*crew{},
-		drains: map[*drain]struct{}{}, byLane: map[ids.Any]*drain{}, byOrg: map[orgKind]map[*drain]struct{}{},
+		drains: map[*drain]struct{}{}, byLane: map[ids.Any]map[*drain]struct{}{}, byOrg: map[orgKind]map[*drain]struct{}{},
 	}
 	e.working, e.cancel = context.WithCancel(context.Background())
 	for _, kind := range lanes.kinds {
@@ -100,7 +104,7 @@ func (e *Engine) Handle(set *jobs.Set) {
 	jobs.Handle(set, func(ctx context.Context, id int64, args wakeArgs) error {
 		d, err := e.admit(ctx, id, args)
 		if d != nil && e.claim(d, fetched) {
-			e.underWay.Go(func() { e.run(d) })
+			go e.run(d)
 		}
 		return err
 	})
@@ -183,11 +187,11 @@ func (e *Engine) offer(armed []wake, touched []ids.Any) {
 		select {
 		case crew.busy <- struct{}{}:
 			if d := e.enter(e.lanes.kinds[w.Kind], w, crew); d != nil {
-				e.underWay.Go(func() {
+				go func() {
 					if e.claim(d, unfetched) {
 						e.run(d)
 					}
-				})
+				}()
 			}
 		default: // River brings it
 		}
@@ -195,7 +199,7 @@ func (e *Engine) offer(armed []wake, touched []ids.Any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, lane := range touched {
-		if d := e.byLane[lane]; d != nil {
+		for d := range e.byLane[lane] {
 			d.nudge()
 		}
 	}
@@ -266,29 +270,36 @@ func (e *Engine) enter(kind *Kind, w wake, crew *crew) *drain {
 		done: make(chan *Result, kind.Most), flushed: make(chan *besideFlush, 1), nudged: make(chan struct{}, 1),
 	}
 	d.ctx, d.lost = context.WithCancelCause(e.working)
-	if e.byOrg[of] == nil {
-		e.byOrg[of] = map[*drain]struct{}{}
-	}
-	e.byOrg[of][d] = struct{}{}
 	e.drains[d] = struct{}{}
+	register(e.byOrg, of, d)
+	register(e.byLane, w.ID, d)
 	crew.entered++
-	e.byLane[w.ID] = d
+	e.underWay.Add(1)
 	return d
 }
 
+func register[K comparable](book map[K]map[*drain]struct{}, at K, d *drain) {
+	if book[at] == nil {
+		book[at] = map[*drain]struct{}{}
+	}
+	book[at][d] = struct{}{}
+}
+
+func strike[K comparable](book map[K]map[*drain]struct{}, at K, d *drain) {
+	if delete(book[at], d); len(book[at]) == 0 {
+		delete(book, at)
+	}
+}
+
 func (e *Engine) leave(d *drain) {
+	defer e.underWay.Done()
 	d.lost(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	of := orgKind{d.Org, d.Kind}
-	if delete(e.byOrg[of], d); len(e.byOrg[of]) == 0 {
-		delete(e.byOrg, of)
-	}
 	delete(e.drains, d)
+	strike(e.byOrg, orgKind{d.Org, d.Kind}, d)
+	strike(e.byLane, d.ID, d)
 	d.crew.entered--
-	if e.byLane[d.ID] == d {
-		delete(e.byLane, d.ID)
-	}
 	<-d.crew.busy
 }
 

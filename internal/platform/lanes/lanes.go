@@ -23,7 +23,7 @@ import (
 type Kind struct {
 	// Name is also that of the queue on which the kind's lanes are woken.
 	Name string
-	// Open reads what the rows of a lane have in common. It is asked again for each slice.
+	// Open reads what the rows of a lane have in common. It is asked again every few turns of a busy lane.
 	Open func(ctx context.Context, lane Lane) (Work, error)
 	// Restore adds the organization's waiting rows again, out of the domain's own tables.
 	Restore func(ctx context.Context, tx *postgres.Tx) error

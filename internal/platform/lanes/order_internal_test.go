@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/together"
 )
 
 // Whatever waits, each priority keeps its order, and of every so many rows one is the one
@@ -149,4 +150,30 @@ func TestABusyLaneLingers(t *testing.T) {
 		time.Sleep(lingerFor)
 		require.Zero(t, d.linger(), "it was long ago")
 	})
+}
+
+// TestOnlyWhatGoesFirstIsLookedForWhileLaterRowsWait: a backlog of later rows is not read
+// again for every row that overtakes it, nor taken for all there is.
+func TestOnlyWhatGoesFirstIsLookedForWhileLaterRowsWait(t *testing.T) {
+	t.Parallel()
+	var asked []takeQuestion
+	first := Row{ID: newID(), taken: clock.StartWatch()}
+	e := &Engine{clock: clock.NewSynced(), takes: together.New(1, 1, func(_ context.Context, all []takeQuestion) ([]taken, error) {
+		asked = append(asked, all...)
+		return []taken{{owned: true, rows: []Row{first}}}, nil
+	})}
+	d := &drain{e: e, kind: &Kind{Priorities: 2}, slots: 4, busyKeys: map[ids.Any]bool{}, waiting: waiting(50, 1)}
+	require.NoError(t, d.refill(t.Context()))
+	require.Empty(t, asked, "rows are at hand and none came")
+
+	d.fresh = true
+	require.NoError(t, d.refill(t.Context()))
+	require.Equal(t, []takeQuestion{{limit: batchRows, priorities: 1}}, asked)
+	require.Len(t, d.waiting, 51)
+	require.False(t, d.drained, "nothing was asked of the later ones")
+
+	d.waiting = nil
+	require.NoError(t, d.refill(t.Context()))
+	require.Equal(t, takeQuestion{limit: batchRows, priorities: 2}, asked[1])
+	require.True(t, d.drained)
 }

@@ -135,7 +135,7 @@ func (s *stage) fetch(p *process, limit int) int {
 			defer cancel()
 			d, err := p.engine.admit(ctx, job.ID, args)
 			if d != nil && p.engine.claim(d, fetched) {
-				p.engine.underWay.Go(func() { p.engine.run(d) })
+				go p.engine.run(d)
 			}
 			if p.gate.alive() {
 				s.ended(job.ID, err)

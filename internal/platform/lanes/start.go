@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -16,7 +18,7 @@ import (
 // next one to wait, if that is what holds it back.
 func (d *drain) start(ctx context.Context) (wait time.Duration, err error) {
 	free := d.cap() - len(d.running) - d.uncalled()
-	if d.ending || d.urgent || d.blocking.Load() || free <= 0 || (len(d.running) > 0 && free < d.cap()/2 && !d.overtakes()) {
+	if d.ending || d.aged || d.urgent || d.blocking.Load() || free <= 0 || (len(d.running) > 0 && free < d.cap()/2 && !d.overtakes()) {
 		return 0, nil
 	}
 	if d.beside != nil && len(d.results) >= batchRows {
@@ -80,7 +82,7 @@ func (d *drain) startAll(ctx context.Context, chunk []Row) {
 		default:
 			d.tries++
 			d.running[row.ID] = inFlight{row: row, watch: clock.StartWatch(), try: d.tries}
-			go d.do(ctx, row, d.tries)
+			go d.do(ctx, d.work.Do, row, d.tries)
 		}
 	}
 }
@@ -130,6 +132,20 @@ func (d *drain) choose(most int) (chunk []Row, wait time.Duration) {
 	return chunk, cmp.Or(paced, wait)
 }
 
+// setPace keeps what the lane's pace has counted: opening it again is no leave to hurry.
+func (d *drain) setPace(perSecond float64) {
+	limit, burst := rate.Limit(perSecond), max(1, int(perSecond/20))
+	switch {
+	case perSecond <= 0:
+		d.limiter = nil
+	case d.limiter == nil:
+		d.limiter = rate.NewLimiter(limit, burst)
+	default:
+		d.limiter.SetLimit(limit)
+		d.limiter.SetBurst(burst)
+	}
+}
+
 func (d *drain) pace() time.Duration {
 	reserved := d.limiter.Reserve()
 	wait := reserved.Delay()
@@ -173,8 +189,9 @@ UPDATE lanes
 SET suspect = @suspect
 WHERE lane_id = @lane_id`
 
-// do works one row, beside others.
-func (d *drain) do(ctx context.Context, row Row, try int) {
+// do works one row, beside others, by the work that was open when it started: one that hangs
+// is given up, and the drain may open the next before it ends.
+func (d *drain) do(ctx context.Context, work func(context.Context, Row) Result, row Row, try int) {
 	if row.Stale() || d.blocking.Load() {
 		d.hand(ctx, Result{Row: row, try: try, unstarted: true})
 		return
@@ -185,7 +202,7 @@ func (d *drain) do(ctx context.Context, row Row, try int) {
 	watch := clock.StartWatch()
 	var result Result
 	err := guard(func() error {
-		result = d.work.Do(ctx, row)
+		result = work(ctx, row)
 		return nil
 	})
 	result.Row, result.try, result.took = row, try, watch.Elapsed()
