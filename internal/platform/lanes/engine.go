@@ -102,8 +102,8 @@ const (
 // Handle registers the lanes' jobs and queues.
 func (e *Engine) Handle(set *jobs.Set) {
 	jobs.Handle(set, func(ctx context.Context, id int64, args wakeArgs) error {
-		d, err := e.admit(ctx, id, args)
-		if d != nil && e.claim(d, fetched) {
+		d, err := e.woken(ctx, id, args)
+		if d != nil {
 			go e.run(d)
 		}
 		return err
@@ -133,8 +133,24 @@ func (e *Engine) Run(ctx context.Context) {
 	e.underWay.Wait()
 }
 
-// admit finds a worker for a lane that River woke; without one the job comes back. Once
-// the lane is claimed the job is over: what it was for is the drain's.
+// woken makes a drain the owner of a lane that River woke. Once the lane is claimed the job
+// is over: what it was for is the drain's. Until then it comes back.
+func (e *Engine) woken(ctx context.Context, id int64, args wakeArgs) (*drain, error) {
+	d, err := e.admit(ctx, id, args)
+	if d == nil {
+		return nil, err
+	}
+	switch err := e.claim(d, fetched); {
+	case err == nil:
+		return d, nil
+	case errors.Is(err, errLost):
+		return nil, nil //nolint:nilnil // somebody else has it
+	default:
+		return nil, jobs.Later(lanePoll)
+	}
+}
+
+// admit finds a worker for a lane that River woke; without one the job comes back.
 func (e *Engine) admit(ctx context.Context, id int64, args wakeArgs) (*drain, error) {
 	kind := e.lanes.kinds[args.Of]
 	if kind == nil {
@@ -188,7 +204,7 @@ func (e *Engine) offer(armed []wake, touched []ids.Any) {
 		case crew.busy <- struct{}{}:
 			if d := e.enter(e.lanes.kinds[w.Kind], w, crew); d != nil {
 				go func() {
-					if e.claim(d, unfetched) {
+					if e.claim(d, unfetched) == nil {
 						e.run(d)
 					}
 				}()
@@ -305,16 +321,16 @@ func (e *Engine) leave(d *drain) {
 
 // claim makes the drain the owner of its lane, or ends it. River must not learn that the
 // job is over before: two who write to it at once would lock each other out.
-func (e *Engine) claim(d *drain, how claim) bool {
+func (e *Engine) claim(d *drain, how claim) error {
 	err := d.claim(d.ctx, how)
 	if err == nil {
-		return true
+		return nil
 	}
 	e.leave(d)
 	if !errors.Is(err, errLost) {
 		e.logger.WarnContext(d.ctx, "lane.not_claimed", "lane", d.ID, "kind", d.Kind, "error", err)
 	}
-	return false
+	return err
 }
 
 // run drains a lane and says in the log what an operator should know. Whatever it leaves

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riverqueue/river/rivertype"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/together"
 )
 
 // Two may ask for the same wake-up, who armed the lane and who fetched its job. The one that
@@ -64,6 +66,24 @@ func TestTheEngineWaitsForWhoHasEntered(t *testing.T) {
 	}
 	engine.leave(entered)
 	<-ended
+}
+
+// A job is over only when its lane has an owner: if the database is away just then it comes
+// back, or the lane would rest until the watchdog finds it.
+func TestAJobWhoseLaneCannotBeClaimedComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.NewSynced(), doing(nil))
+	engine := NewEngine(w.lanes, w.db)
+	engine.takes = together.New(1, 1, func(context.Context, []takeQuestion) ([]taken, error) { return nil, errPlanned })
+	var later *rivertype.JobSnoozeError
+	d, err := engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: w.org, Of: "test"})
+	require.Nil(t, d)
+	require.ErrorAs(t, err, &later)
+	require.Empty(t, engine.crews[crewOf{"test", false}].busy)
+	engine.takes = together.New(1, 1, engine.take)
+	d, err = engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: w.org, Of: "test"})
+	require.Nil(t, d)
+	require.NoError(t, err, "somebody else has it")
 }
 
 func TestABusyLaneIsOpenedAgainByTheSameDrainer(t *testing.T) {

@@ -162,10 +162,10 @@ func TestRowsAreDrained(t *testing.T) {
 	require.ElementsMatch(t, added, seen.all())
 }
 
-// woken drains a lane that River woke to the end of its turn.
-func (e *Engine) woken(ctx context.Context, id int64, args wakeArgs) error {
-	d, err := e.admit(ctx, id, args)
-	if d != nil && e.claim(d, fetched) {
+// turnOf drains a lane that River woke to the end of its turn.
+func (e *Engine) turnOf(ctx context.Context, id int64, args wakeArgs) error {
+	d, err := e.woken(ctx, id, args)
+	if d != nil {
 		e.run(d)
 		e.underWay.Wait() // the look after the end
 	}

@@ -133,8 +133,8 @@ func (s *stage) fetch(p *process, limit int) int {
 		go func() {
 			ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
 			defer cancel()
-			d, err := p.engine.admit(ctx, job.ID, args)
-			if d != nil && p.engine.claim(d, fetched) {
+			d, err := p.engine.woken(ctx, job.ID, args)
+			if d != nil {
 				go p.engine.run(d)
 			}
 			if p.gate.alive() {

@@ -73,7 +73,7 @@ WHERE state IN ('available', 'scheduled') AND scheduled_at <= @now RETURNING id,
 			return
 		}
 		for _, one := range due {
-			require.NoError(t, engine.woken(t.Context(), one.ID, one.Args))
+			require.NoError(t, engine.turnOf(t.Context(), one.ID, one.Args))
 		}
 	}
 }
