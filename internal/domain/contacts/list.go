@@ -170,8 +170,10 @@ func (q *query) ranges(spans ...span) {
 }
 
 const (
+	// glance is how many of the newest contacts tell whether many match.
+	glance = 150
 	// few is how many matches are gathered and put in order at once.
-	few = 500
+	few = 1000
 	// recent is how many of the newest contacts are looked at for what many match.
 	recent = 1500
 )
@@ -191,40 +193,50 @@ func (q query) sql() string {
 
 // search finds what matches, newest first. Matches are not in that order, and neither way
 // alone is quick at every size: to gather few and order them is, and so is to walk from the
-// newest contact while many match. It gathers the first of what was asked for that few
-// match. If many match each, it looks among the newest contacts, and only for many matches
-// of which hardly any is new are all gathered. A part that is not needed is not run.
+// newest contact while many match. A glance at the newest tells which to try first. If the
+// walk does not fill the page it gathers the first of what was asked for that few match; if
+// many match each, and hardly any of them is new, all are gathered. A part that is not
+// needed is not run.
 func (q query) search() string {
-	q.args["few"], q.args["recent"] = few, recent
-	with, found, all, reached := "", "", "", `true`
+	q.args["glance"], q.args["few"], q.args["recent"] = glance, few, recent
+	with, found, all, reached := "", "", "", `NOT (SELECT so FROM filled)`
 	for i, gather := range q.gathers {
 		all = `SELECT id FROM (` + gather + `) AS matching WHERE ` + reached
-		with += fmt.Sprintf(`
+		with += fmt.Sprintf(`,
 few_%[1]d AS MATERIALIZED (%[2]s LIMIT @few),
-many_%[1]d AS MATERIALIZED (SELECT count(*) = @few AS so FROM few_%[1]d),`, i, all)
+many_%[1]d AS MATERIALIZED (SELECT count(*) = @few AS so FROM few_%[1]d)`, i, all)
 		reached = fmt.Sprintf(`(SELECT so FROM many_%d)`, i)
 		found += fmt.Sprintf(`
     SELECT id FROM few_%d WHERE NOT %s UNION ALL`, i, reached)
 	}
 	return `
-WITH` + with + `
-newest AS MATERIALIZED (
-    SELECT ` + columns + `
-    FROM (SELECT ` + columns + `, ` + searched + sqlNewest + ` AND ` + reached + ` ORDER BY id DESC LIMIT @recent) AS c
-    WHERE true` + q.conditions + `
-    LIMIT @limit
+WITH glance AS MATERIALIZED (
+    SELECT count(*) * @recent::int >= @limit::int * @glance::int AS many FROM (` + q.walk("true", "glance") + `) AS c
+), early AS MATERIALIZED (` + q.walk(`(SELECT many FROM glance)`, "recent") + ` LIMIT @limit
+), filled AS MATERIALIZED (SELECT count(*) = @limit AS so FROM early)` + with + `,
+late AS MATERIALIZED (` + q.walk(reached+` AND NOT (SELECT many FROM glance)`, "recent") + ` LIMIT @limit
 )
-SELECT ` + columns + ` FROM newest WHERE (SELECT count(*) FROM newest) = @limit
+SELECT ` + columns + ` FROM early WHERE (SELECT so FROM filled)
+UNION ALL
+SELECT ` + columns + ` FROM late WHERE (SELECT count(*) FROM late) = @limit
 UNION ALL
 SELECT ` + columns + `
 FROM (` + fmt.Sprintf(sqlPage, `
 SELECT DISTINCT id
 FROM (`+found+`
-    `+all+` AND `+reached+` AND (SELECT count(*) FROM newest) < @limit
+    `+all+` AND `+reached+` AND (SELECT count(*) FROM late) < @limit
 ) AS found
 ORDER BY id DESC`, q.conditions) + `
 ) AS gathered
 ORDER BY id DESC`
+}
+
+// walk is those of the newest contacts that match.
+func (q query) walk(when, most string) string {
+	return `
+    SELECT ` + columns + `
+    FROM (SELECT ` + columns + `, ` + searched + sqlNewest + ` AND ` + when + ` ORDER BY id DESC LIMIT @` + most + `) AS c
+    WHERE true` + q.conditions
 }
 
 func listContacts(ctx context.Context, scope postgres.Scope, of accounts.ID, filter Filter, slice paging.Slice[ID]) ([]Contact, error) {

@@ -151,8 +151,10 @@ func TestListContacts_FindsAllThatMatch(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), pgtest.Start()
 	p := inhabit(t, sqlFill, `
-UPDATE contacts SET name_key = 'old' || name_key WHERE org_id = @here
-  AND id IN (SELECT id FROM contacts WHERE org_id = @here AND account_id = @here ORDER BY id LIMIT 1200)`)
+UPDATE contacts c
+SET name_key = CASE WHEN age > 4800 THEN 'old' WHEN age BETWEEN 160 AND 1460 THEN 'middle' WHEN age < 100 OR age BETWEEN 4000 AND 4100 THEN 'apart' END || name_key
+FROM (SELECT id, row_number() OVER (ORDER BY id DESC) AS age FROM contacts WHERE org_id = @here AND account_id = @here) AS aged
+WHERE c.org_id = @here AND c.id = aged.id AND (age < 100 OR age BETWEEN 160 AND 1460 OR age BETWEEN 4000 AND 4100 OR age > 4800)`)
 	scope, own := p.db.Of(p.org), p.label
 	for name, test := range map[string]struct {
 		filter Filter
@@ -160,6 +162,8 @@ UPDATE contacts SET name_key = 'old' || name_key WHERE org_id = @here
 	}{
 		"all match":             {Filter{Q: "+351"}, `true`},
 		"many, all of them old": {Filter{Q: "OLD"}, `name_key LIKE 'old%'`},
+		"many, none very new":   {Filter{Q: "middle"}, `name_key LIKE 'middle%'`},
+		"some, new and old":     {Filter{Q: "apart"}, `name_key LIKE 'apart%'`},
 		"a part":                {Filter{Q: "a"}, `name_key LIKE 'a%' OR email_key LIKE 'a%' OR username_key LIKE 'a%'`},
 		"half, by time":         {Filter{UpdatedSince: new(now.Add(6_000 * time.Second))}, `updated_at > '2026-03-14T11:06:53.589Z'`},
 		"with a label":          {Filter{Q: "+351", LabelID: &own}, `id IN (SELECT contact_id FROM contact_labels WHERE org_id = @org_id)`},
