@@ -38,6 +38,36 @@ func TestADrainerIsToldOfRowsAfterAnotherCameTooLate(t *testing.T) {
 	require.Empty(t, engine.byOrg)
 }
 
+// Whoever comes too late may be answered by the same statement as the owner, who must not
+// lose the lane by it: nobody would have it then.
+func TestAnOwnerKeepsItsLaneWhenAnotherComesTooLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clock.NewSynced(), doing(nil))
+	engine := NewEngine(w.lanes, w.db)
+	lane := w.open(t, "test")
+	w.add(t, "test", lane, rows(1)...)
+	token, err := postgres.One[int64](t.Context(), w.db.System("test"), `SELECT token FROM lanes WHERE lane_id = @lane`, postgres.Args{"lane": lane})
+	require.NoError(t, err)
+	ask := func(claims ...claim) (owned []bool) {
+		questions := make([]takeQuestion, len(claims))
+		for i, how := range claims {
+			questions[i] = takeQuestion{lane: lane, token: token, claim: how, limit: 1, priorities: 1}
+		}
+		answers, err := engine.take(t.Context(), questions)
+		require.NoError(t, err)
+		for _, answer := range answers {
+			owned = append(owned, answer.owned)
+		}
+		return owned
+	}
+	require.Equal(t, []bool{true, false}, ask(unfetched, unfetched), "one of them gets it")
+	for _, late := range []claim{unfetched, fetched} {
+		require.Equal(t, []bool{true, false}, ask(owned, late))
+		require.Equal(t, []bool{false, true}, ask(late, owned))
+		require.Equal(t, []bool{false}, ask(late))
+	}
+}
+
 // A process that stops waits also for who has entered and has not begun yet; whoever comes
 // after that is sent away.
 func TestTheEngineWaitsForWhoHasEntered(t *testing.T) {

@@ -2,7 +2,6 @@ package lanes
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -93,17 +92,10 @@ func (e *Engine) take(ctx context.Context, questions []takeQuestion) ([]taken, e
 	var tokens []int64
 	var claims []int16
 	var limits, priorities []int32
-	// A lane may be asked for by its owner and by who was; but a token belongs to one, and
-	// of two who come to claim it together the first gets it.
-	at := make(map[int64]int, len(questions))
-	for i, q := range questions {
-		if _, taken := at[q.token]; taken {
-			again := slices.Index(tokens, q.token)
-			claims[again] = max(claims[again], int16(q.claim))
-			continue
-		}
-		at[q.token] = i
-		lanes, tokens, claims = append(lanes, q.lane), append(tokens, q.token), append(claims, int16(q.claim))
+	at := answeredTo(questions)
+	for token, i := range at {
+		q := questions[i]
+		lanes, tokens, claims = append(lanes, q.lane), append(tokens, token), append(claims, int16(q.claim))
 		limits, priorities = append(limits, int32(q.limit)), append(priorities, int32(q.priorities)) //nolint:gosec // a few thousand
 	}
 	watch := clock.StartWatch()
@@ -123,3 +115,17 @@ func (e *Engine) take(ctx context.Context, questions []takeQuestion) ([]taken, e
 	}
 	return answers, nil
 }
+
+// answeredTo says which question of each token is asked: a token belongs to one drainer. If
+// its owner asks, who still comes to claim it is too late; of several who do, one gets it.
+func answeredTo(questions []takeQuestion) map[int64]int {
+	at := make(map[int64]int, len(questions))
+	for i, q := range questions {
+		if other, asked := at[q.token]; !asked || goesBefore(q.claim, questions[other].claim) {
+			at[q.token] = i
+		}
+	}
+	return at
+}
+
+func goesBefore(one, other claim) bool { return one == owned || other == unfetched && one == fetched }
