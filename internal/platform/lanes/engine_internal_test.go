@@ -161,3 +161,14 @@ func TestALaneThatCannotBeOpenedAgainIsTriedLater(t *testing.T) {
 	assert.Equal(t, int64(len(all)), done.Load())
 	assert.GreaterOrEqual(t, opened.Load(), int64(3))
 }
+
+func TestPace_OutlivesOpening(t *testing.T) {
+	t.Parallel()
+	var d drain
+	d.setPace(1)
+	require.Zero(t, d.pace())
+	d.setPace(2)
+	require.Positive(t, d.pace(), "what was started before still counts")
+	d.setPace(0)
+	require.Nil(t, d.limiter)
+}

@@ -95,9 +95,10 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 	setDefault(connection.RuntimeParams, "jit", "off")
 	if config.Steady {
 		setDefault(connection.RuntimeParams, "plan_cache_mode", "force_generic_plan")
-		// What is worked on was written a moment ago and is in memory. A table that was small when
+		// What is worked on was written a moment ago and is in memory. A table that was empty when
 		// its plan was made must not be read whole when it has grown.
 		setDefault(connection.RuntimeParams, "random_page_cost", "1.1")
+		setDefault(connection.RuntimeParams, "enable_seqscan", "off")
 	}
 	// A request that gives up cancels its statement instead of losing the connection.
 	connection.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {

@@ -176,6 +176,9 @@ func TestSteady_PlansAStatementOnce(t *testing.T) {
 	plans, err := postgres.One[int](t.Context(), db.System("test"), asked, nil)
 	require.NoError(t, err)
 	require.Equal(t, 3, plans, "all of them ran the one plan that fits any value")
+	plan, err := postgres.Many[string](t.Context(), db.System("test"), `EXPLAIN SELECT FROM pg_am WHERE oid = 1`, nil)
+	require.NoError(t, err)
+	require.Contains(t, plan[0], "Index", "a table that is small now may not stay so")
 }
 
 func TestCancel_KeepsTheConnection(t *testing.T) {

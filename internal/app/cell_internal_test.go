@@ -1,0 +1,25 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+)
+
+// Background work asks for rows by their keys, again and again: a plan for each question had
+// cost as much as the answer. What people ask for is planned for what they ask.
+func TestOpenCell_PlansBackgroundWorkOnce(t *testing.T) {
+	t.Parallel()
+	c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: pgtest.URL(t), Conns: 1, Logger: canary.Logger(t)})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for want, db := range map[string]*postgres.DB{"force_generic_plan": c.labour, "auto": c.DB} {
+		mode, err := postgres.One[string](t.Context(), db.System("test"), `SHOW plan_cache_mode`, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, mode)
+	}
+}
