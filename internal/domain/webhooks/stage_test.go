@@ -116,13 +116,15 @@ func (s *stage) of(t *testing.T, customer customers.Customer) webhooks.Delivery 
 }
 
 // await waits until a customer's newest delivery has a state.
-func (s *stage) await(t *testing.T, customer customers.Customer, status webhooks.DeliveryStatus, attempts int) (found webhooks.Delivery) {
+func (s *stage) await(t *testing.T, customer customers.Customer, status webhooks.DeliveryStatus, attempts int) webhooks.Delivery {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		found = s.of(t, customer)
-		return found.Status == status && found.AttemptCount == attempts
-	}, patience, tick, "%s should be %s after %d attempts: %+v", customer.Name, status, attempts, &found)
-	return found
+	for deadline := time.Now().Add(patience); ; time.Sleep(tick) {
+		found := s.of(t, customer)
+		if found.Status == status && found.AttemptCount == attempts {
+			return found
+		}
+		require.True(t, time.Now().Before(deadline), "%s should be %s after %d attempts: %+v", customer.Name, status, attempts, found)
+	}
 }
 
 // awaitCount waits until so many deliveries have a status, and tells of those that have another.
