@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/riverqueue/river/rivertype"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/together"
 )
@@ -105,10 +105,9 @@ func TestAJobWhoseLaneCannotBeClaimedComesBack(t *testing.T) {
 	w := newWorld(t, clock.NewSynced(), doing(nil))
 	engine := NewEngine(w.lanes, w.db)
 	engine.takes = together.New(1, 1, func(context.Context, []takeQuestion) ([]taken, error) { return nil, errPlanned })
-	var later *rivertype.JobSnoozeError
 	d, err := engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: w.org, Of: "test"})
 	require.Nil(t, d)
-	require.ErrorAs(t, err, &later)
+	require.Equal(t, jobs.Later(lanePoll), err)
 	require.Empty(t, engine.crews[crewOf{"test", false}].busy)
 	engine.takes = together.New(1, 1, engine.take)
 	d, err = engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: w.org, Of: "test"})
@@ -137,9 +136,9 @@ func TestABusyLaneIsOpenedAgainByTheSameDrainer(t *testing.T) {
 	w.add(t, "test", lane, rows(2*openFor*sliceRows+sliceRows)...)
 	eventually(t, "all rows", func() bool { return w.idle(t) })
 	assert.GreaterOrEqual(t, opened.Load(), int64(3), "what a busy lane works by does not age for ever")
-	jobs, err := postgres.One[int64](t.Context(), w.db.System("test"), `SELECT pg_sequence_last_value('river.river_job_id_seq')`, nil)
+	woken, err := postgres.One[int64](t.Context(), w.db.System("test"), `SELECT pg_sequence_last_value('river.river_job_id_seq')`, nil)
 	require.NoError(t, err)
-	assert.Less(t, jobs, opened.Load(), "nobody else waits: it needs no new wake-up")
+	assert.Less(t, woken, opened.Load(), "nobody else waits: it needs no new wake-up")
 }
 
 func TestALaneThatCannotBeOpenedAgainIsTriedLater(t *testing.T) {
