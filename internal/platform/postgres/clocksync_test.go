@@ -1,0 +1,45 @@
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+)
+
+// slowly delays as many questions for the time as it says.
+type slowly struct{ left int }
+
+func (s *slowly) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(query.SQL, "clock_timestamp") && s.left > 0 {
+		s.left--
+		time.Sleep(110 * time.Millisecond)
+	}
+	return ctx
+}
+
+func (*slowly) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func TestSyncClock_AsksABusyMachineAgain(t *testing.T) {
+	t.Parallel()
+	for left, works := range map[int]bool{0: true, 3: true, 100: false} {
+		db, err := postgres.Open(t.Context(), postgres.Config{
+			URL: pgtest.URL(t), MaxConns: 1, AcquireWait: time.Minute, Tracers: []pgx.QueryTracer{&slowly{left}},
+		})
+		require.NoError(t, err)
+		t.Cleanup(db.Close)
+		_, err = db.SyncClock(t.Context(), clock.NewSynced())
+		if works {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "to tell the time")
+		}
+	}
+}
