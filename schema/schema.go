@@ -58,7 +58,7 @@ func Tenant() []string {
 
 // System lists the tables that belong to no organization, or are derived from those that do.
 func System() []string {
-	return []string{"plans", "goose_db_version", "lanes", "lane_rows", "lane_keys", "lane_faults"}
+	return []string{"plans", "schema_migrations", "lanes", "lane_rows", "lane_keys", "lane_faults"}
 }
 
 const day = 24 * time.Hour

@@ -70,6 +70,30 @@ func TestMigrateTwice(t *testing.T) {
 	}
 }
 
+func TestMigrate_DatabaseMadeBeforeTheFold_RefusedAndUnchanged(t *testing.T) {
+	t.Parallel()
+	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
+		t.Run(migrations.Schema, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			db := pgtest.Connect(t, url).System("test")
+			rename := `ALTER TABLE ` + migrations.Schema + `.schema_migrations RENAME TO goose_db_version`
+			_, err := postgres.Many[string](t.Context(), db, rename, nil)
+			require.NoError(t, err)
+
+			var refused *postgres.BeforeFoldError
+			_, err = postgres.Migrate(t.Context(), url, migrations)
+			require.ErrorAs(t, err, &refused)
+			_, err = postgres.Pending(t.Context(), url, migrations)
+			require.ErrorAs(t, err, &refused)
+			made, err := postgres.One[bool](t.Context(), db, `SELECT to_regclass(@table) IS NOT NULL`,
+				postgres.Args{"table": migrations.Schema + ".schema_migrations"})
+			require.NoError(t, err)
+			require.False(t, made)
+		})
+	}
+}
+
 type anyKind struct{}
 
 func (anyKind) Prefix() string { return "any" }

@@ -54,7 +54,7 @@ const (
 // guessLimit is how many bad keys one address may try.
 var guessLimit = ratelimit.Limit{PerSecond: 1, Burst: 60} //nolint:gochecknoglobals // a constant
 
-// New builds the graph. It connects to nothing: a process starts while its database is away.
+// New builds the graph. It does not wait for databases: a process starts while they are away.
 func New(ctx context.Context, config Config, logger *slog.Logger, options Options) (*App, error) {
 	if err := config.Check(); err != nil {
 		return nil, err

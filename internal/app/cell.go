@@ -136,7 +136,7 @@ func (c *Cell) SyncClock(ctx context.Context) error {
 // unready says why the cell should get no requests, or "".
 func (c *Cell) unready(ctx context.Context) string {
 	version, err := c.house.SchemaVersion(ctx, schema.Migrations())
-	if err != nil {
+	if err != nil && !postgres.Unmigrated(err) {
 		return "the database does not answer"
 	}
 	if version < schema.Migrations().Newest() {

@@ -23,3 +23,14 @@ func TestOpenCell_PlansBackgroundWorkOnce(t *testing.T) {
 		require.Equal(t, want, mode)
 	}
 }
+
+func TestUnready_DatabaseWithoutSchema_SaysMigrate(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: url, Conns: 1, Logger: canary.Logger(t)})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	_, err = postgres.Many[string](t.Context(), c.house.System("test"), `DROP TABLE schema_migrations`, nil)
+	require.NoError(t, err)
+	require.Equal(t, "the schema is older than this program: run `parley migrate`", c.unready(t.Context()))
+}

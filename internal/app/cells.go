@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -87,7 +88,8 @@ type CellsConfig struct {
 
 const directoryConns = 4
 
-// OpenCells builds the cells and their directory without waiting for any database.
+// OpenCells builds the cells and their directory. A database that does not answer is not
+// waited for. One that was made before the fold is refused: all commands come through here.
 func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells, error) {
 	ring, err := config.Keyring()
 	if err != nil && len(config.MasterKey) > 0 {
@@ -112,6 +114,10 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	if options.All {
 		names = slices.Collect(maps.Keys(config.databases()))
 	}
+	if err := config.refuseBeforeFold(ctx, names); err != nil {
+		c.directoryDB.Close()
+		return nil, err
+	}
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
 			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
@@ -122,6 +128,30 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 		}
 	}
 	return c, nil
+}
+
+// foldTimeout is how long a start waits for its databases to say that they are not too old.
+const foldTimeout = 10 * time.Second
+
+// refuseBeforeFold returns an error when the directory or a cell was made before the fold. A
+// database that does not answer is not refused: a process starts without it.
+func (c Config) refuseBeforeFold(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
+	defer cancel()
+	var group errgroup.Group
+	refuse := func(url string, migrations postgres.Migrations) {
+		group.Go(func() error {
+			if old, ok := errors.AsType[*postgres.BeforeFoldError](postgres.RefuseBeforeFold(ctx, url, migrations)); ok {
+				return old
+			}
+			return nil
+		})
+	}
+	refuse(c.DirectoryURL.Reveal(), schema.Directory())
+	for _, name := range names {
+		refuse(c.databases()[name], schema.Migrations())
+	}
+	return group.Wait()
 }
 
 // Ingress takes the provider's callbacks for these cells.

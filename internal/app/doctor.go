@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -52,9 +53,12 @@ func doctorDirectory(ctx context.Context, config Config) []Finding {
 	}
 	finding := Finding{Name: "directory", Found: "current"}
 	pending, err := postgres.Pending(ctx, databaseURL, schema.Directory())
+	old, beforeFold := errors.AsType[*postgres.BeforeFoldError](err)
 	switch {
 	case err != nil && config.DirectoryURL == config.DatabaseURL:
 		return nil // said of the main cell
+	case beforeFold:
+		finding.Found, finding.Fix = old.Found(), old.Fix()
 	case err != nil:
 		finding.Found, finding.Fix = oneLine(err), "start PostgreSQL or correct PARLEY_DIRECTORY_DATABASE_URL"
 	case pending > 0:
@@ -74,6 +78,9 @@ func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
 		name = func(what string) string { return what + " of cell " + cell }
 	}
 	pending, err := postgres.Pending(ctx, databaseURL, schema.Migrations())
+	if old, ok := errors.AsType[*postgres.BeforeFoldError](err); ok {
+		return []Finding{{Name: name("schema"), Found: old.Found(), Fix: old.Fix()}}
+	}
 	if err != nil {
 		return []Finding{{Name: name("postgres"), Found: oneLine(err), Fix: "start PostgreSQL or correct " + setting}}
 	}

@@ -28,14 +28,12 @@ CREATE TABLE directory.routes (
     generation bigint NOT NULL,
     state text NOT NULL CHECK (state IN ('claimed', 'confirmed', 'releasing', 'released')),
     changed_at timestamptz NOT NULL,
+    -- Of a phone_number: each organization with a number of a business account gets the
+    -- notifications of that business account.
+    business_account_id text,
     PRIMARY KEY (kind, key)
 );
 
 CREATE INDEX routes_unsettled ON directory.routes (changed_at) WHERE state IN ('claimed', 'releasing');
-
--- Which organizations have a number of a business account: each gets its notifications.
-CREATE TABLE directory.business_accounts (
-    business_account_id text NOT NULL,
-    org_id uuid NOT NULL,
-    PRIMARY KEY (business_account_id, org_id)
-);
+CREATE INDEX routes_business_account ON directory.routes (business_account_id)
+    WHERE business_account_id IS NOT NULL;

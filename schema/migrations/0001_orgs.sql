@@ -26,7 +26,11 @@ CREATE TABLE organizations (
     suspended_at timestamptz,
     require_opt_in boolean NOT NULL DEFAULT false,
     stop_keywords text[] NOT NULL DEFAULT '{}',
-    updated_at timestamptz NOT NULL
+    updated_at timestamptz NOT NULL,
+    -- Grows with each move to another cell; a request that was routed by an older epoch is refused.
+    epoch bigint NOT NULL DEFAULT 1,
+    -- Set while the organization is moved, and after it moved away.
+    frozen_at timestamptz
 );
 
 CREATE TABLE teams (

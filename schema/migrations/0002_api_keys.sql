@@ -9,8 +9,7 @@ CREATE TABLE api_keys (
     last4 text NOT NULL,
     expires_at timestamptz,
     revoked_at timestamptz,
-    PRIMARY KEY (org_id, id)
+    PRIMARY KEY (org_id, id),
+    -- A key is looked up in the organization that the directory names.
+    CONSTRAINT api_keys_hash_unique UNIQUE (org_id, hash)
 );
-
--- A request brings a key before it is known whose it is.
-CREATE INDEX api_keys_hash ON api_keys (hash);

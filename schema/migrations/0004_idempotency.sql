@@ -10,3 +10,16 @@ CREATE TABLE idempotency_keys (
     answer bytea NOT NULL,
     PRIMARY KEY (org_id, key, created_at)
 ) PARTITION BY RANGE (created_at);
+
+-- A request that calls the provider before it answers cannot commit its effect with its
+-- answer. It holds its Idempotency-Key by a lease. When a lease has expired without an answer,
+-- the next request with the key asks the provider what happened.
+CREATE TABLE idempotency_leases (
+    org_id uuid NOT NULL,
+    key text NOT NULL COLLATE "C",
+    created_at timestamptz NOT NULL,
+    fingerprint bytea NOT NULL,
+    holder uuid NOT NULL,
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (org_id, key, created_at)
+) PARTITION BY RANGE (created_at);

@@ -1,14 +1,5 @@
 -- +goose Up
 
--- An id minted by the database, for rows whose number only a statement knows: the time
--- in front, 80 random bits behind.
-CREATE FUNCTION ulid(at timestamptz) RETURNS uuid
-    LANGUAGE sql VOLATILE PARALLEL SAFE
-    RETURN (
-        SELECT (lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0') || right(r, 12) || left(r, 8))::uuid
-        FROM (SELECT replace(gen_random_uuid()::text, '-', '') AS r) random
-    );
-
 -- What happened, with the bytes that are posted: frozen when it happened, never encoded again.
 CREATE TABLE events (
     org_id uuid NOT NULL,

@@ -53,16 +53,3 @@ CREATE UNIQUE INDEX accounts_number ON accounts (org_id, phone_number_id) WHERE 
 CREATE INDEX accounts_customer ON accounts (org_id, customer_id, id) WHERE deleted_at IS NULL;
 CREATE INDEX accounts_business_account ON accounts (org_id, business_account_id) WHERE deleted_at IS NULL;
 CREATE INDEX accounts_due ON accounts (due_at);
-
--- A request that calls the provider before it answers cannot commit its effect with its
--- answer. It holds its Idempotency-Key by a lease; one that lapsed without an answer tells
--- who comes next to ask the provider what happened.
-CREATE TABLE idempotency_leases (
-    org_id uuid NOT NULL,
-    key text NOT NULL COLLATE "C",
-    created_at timestamptz NOT NULL,
-    fingerprint bytea NOT NULL,
-    holder uuid NOT NULL,
-    expires_at timestamptz NOT NULL,
-    PRIMARY KEY (org_id, key, created_at)
-) PARTITION BY RANGE (created_at);

@@ -28,9 +28,14 @@ CREATE TABLE conversations (
     CHECK ((joined_into IS NOT NULL) = (coalesce(departure, '') = 'joined'))
 ) WITH (fillfactor = 80);
 
-CREATE INDEX conversations_recent ON conversations (org_id, account_id, recent_at DESC, id DESC) WHERE departure IS NULL;
-CREATE INDEX conversations_updated ON conversations (org_id, account_id, updated_at DESC, id DESC) WHERE departure IS NULL;
-CREATE INDEX conversations_status ON conversations (org_id, account_id, status, recent_at DESC, id DESC) WHERE departure IS NULL;
+-- As for contacts: each index is partial on its own column, so that a statement that does not
+-- name the column cannot use it.
+CREATE INDEX conversations_recent ON conversations (org_id, account_id, recent_at DESC, id DESC)
+    WHERE departure IS NULL AND recent_at IS NOT NULL;
+CREATE INDEX conversations_updated ON conversations (org_id, account_id, updated_at DESC, id DESC)
+    WHERE departure IS NULL AND updated_at IS NOT NULL;
+CREATE INDEX conversations_status ON conversations (org_id, account_id, status, recent_at DESC, id DESC)
+    WHERE departure IS NULL AND status IS NOT NULL;
 CREATE INDEX conversations_assignee ON conversations (org_id, account_id, assignee_id, recent_at DESC, id DESC)
     WHERE departure IS NULL AND assignee_id IS NOT NULL;
 CREATE INDEX conversations_unread ON conversations (org_id, account_id, recent_at DESC, id DESC)

@@ -37,7 +37,49 @@ func (m Migrations) Newest() int64 {
 	return newest
 }
 
-func (m Migrations) table() string { return m.Schema + ".goose_db_version" }
+// table records which migrations a database has. Its name is not goose's own: a database that
+// has goose's own was made before the migrations were folded.
+func (m Migrations) table() string { return m.Schema + ".schema_migrations" }
+
+func (m Migrations) tableBeforeFold() string { return m.Schema + ".goose_db_version" }
+
+// BeforeFoldError refuses a database whose tables were made by the migrations before the fold.
+type BeforeFoldError struct {
+	// Database is the name of the database.
+	Database string
+}
+
+// Found says what is wrong, Fix what to do about it.
+func (e *BeforeFoldError) Found() string {
+	return fmt.Sprintf("the database %q was made before the migrations were folded into one per noun, and cannot be brought forward", e.Database)
+}
+
+func (e *BeforeFoldError) Fix() string {
+	return fmt.Sprintf("nothing was released then, so make a new one: `dropdb %[1]s && createdb %[1]s && parley migrate`", e.Database)
+}
+
+func (e *BeforeFoldError) Error() string { return e.Found() + "; " + e.Fix() }
+
+// RefuseBeforeFold returns a *BeforeFoldError for a database that was made before the fold.
+// An empty database is not refused.
+func RefuseBeforeFold(ctx context.Context, databaseURL string, migrations Migrations) (err error) {
+	db, err := openMigrations(databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return refuseBeforeFold(ctx, db, migrations)
+}
+
+func refuseBeforeFold(ctx context.Context, db *sql.DB, migrations Migrations) error {
+	var name string
+	var old bool
+	err := db.QueryRowContext(ctx, `SELECT current_database(), to_regclass($1) IS NOT NULL`, migrations.tableBeforeFold()).Scan(&name, &old)
+	if err == nil && old {
+		return &BeforeFoldError{Database: name}
+	}
+	return err
+}
 
 // Migrate brings a database to the current schema. It is safe to run twice, from several
 // machines, and while the old version serves: a migration that cannot get its lock within
@@ -48,6 +90,9 @@ func Migrate(ctx context.Context, databaseURL string, migrations Migrations) (ap
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := refuseBeforeFold(ctx, db, migrations); err != nil {
+		return 0, err
+	}
 	if _, err := db.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS `+migrations.Schema); err != nil && state(err) != uniqueViolation {
 		return 0, err
 	}
@@ -106,6 +151,9 @@ func Pending(ctx context.Context, databaseURL string, migrations Migrations) (pe
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := refuseBeforeFold(ctx, db, migrations); err != nil {
+		return 0, err
+	}
 	var made bool
 	err = db.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, migrations.table()).Scan(&made)
 	if err != nil || !made {

@@ -1,22 +1,15 @@
 -- +goose Up
 
--- The epoch grows with each move to another cell; a router that knows an older one is
--- refused. A frozen organization is being moved, or has moved away.
-ALTER TABLE organizations
-    ADD COLUMN epoch bigint NOT NULL DEFAULT 1,
-    ADD COLUMN frozen_at timestamptz;
+-- Functions that statements of several nouns call.
 
--- A key is looked up in the organization that the directory names.
-DROP INDEX api_keys_hash;
-ALTER TABLE api_keys ADD CONSTRAINT api_keys_hash_unique UNIQUE (org_id, hash);
-
+-- The number of an organization's advisory lock.
 -- +goose StatementBegin
 CREATE FUNCTION organization_lock(org uuid) RETURNS bigint IMMUTABLE LANGUAGE sql
     RETURN ('x' || right(replace(org::text, '-', ''), 16))::bit(64)::bigint;
 -- +goose StatementEnd
 
--- Every transaction of an organization starts here. Whoever freezes the organization takes
--- the lock alone: from then on no transaction that could still write is under way.
+-- Starts every transaction of an organization. It shares a lock that close_organization takes
+-- alone, so that no transaction can still write once an organization is frozen.
 -- +goose StatementBegin
 CREATE FUNCTION enter_organization(org uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -29,7 +22,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- Transactions that cross organizations start here, and leave frozen ones alone.
+-- Starts every transaction that crosses organizations; its statements skip frozen ones.
 -- +goose StatementBegin
 CREATE FUNCTION enter_all_organizations() RETURNS void LANGUAGE sql
     BEGIN ATOMIC SELECT pg_advisory_xact_lock_shared(0); END;
@@ -45,14 +38,12 @@ END
 $$;
 -- +goose StatementEnd
 
--- Rows of the audit log may leave with their organization.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_OP = 'DELETE' AND current_setting('parley.purge', true) = 'on' THEN
-        RETURN OLD;
-    END IF;
-    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END
-$$;
--- +goose StatementEnd
+-- An id made by the database, for rows that a statement makes from other rows: 48 bits of
+-- time in milliseconds, then 80 random bits. The body has no FROM, so that the planner inlines
+-- it; a function that is not inlined is parsed and planned in every statement that calls it.
+CREATE FUNCTION ulid(at timestamptz) RETURNS uuid
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN (
+        lpad(to_hex(floor(extract(epoch FROM at) * 1000)::bigint), 12, '0')
+        || right(gen_random_uuid()::text, 12) || left(gen_random_uuid()::text, 8)
+    )::uuid;
