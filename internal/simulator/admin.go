@@ -13,18 +13,15 @@ import (
 // simApp creates an app, or changes the one whose id is given. With `verify` its
 // callback address must answer the challenge first.
 func (s *Simulator) simApp(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
-	if address := c.call.text("callback_url"); address != "" && c.call.form["verify"] == true {
-		if err := s.verified(c.r.Context(), address, c.call.text("verify_token")); err != nil {
+	if address := c.form.Text("callback_url"); address != "" && c.form["verify"] == true {
+		if err := s.verified(c.r.Context(), address, c.form.Text("verify_token")); err != nil {
 			return nil, err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := &app{Name: "App", Version: "v24.0"}
-	if known := s.world.apps[c.call.text("id")]; known != nil {
+	if known := s.world.apps[c.form.Text("id")]; known != nil {
 		changed = known
 	}
 	if err := c.into(changed); err != nil {
@@ -44,20 +41,15 @@ func (s *Simulator) simApp(c *controlled) (any, error) {
 
 // simAccount creates or changes a business account; `subscribed` lists the apps that hear of it.
 func (s *Simulator) simAccount(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	changed := &account{Name: "Business"}
-	if known := s.world.accounts[c.call.text("id")]; known != nil {
+	if known := s.world.accounts[c.form.Text("id")]; known != nil {
 		changed = known
 	}
 	if err := c.into(changed); err != nil {
 		return nil, err
 	}
 	s.world.addAccount(changed)
-	subscribed, _ := c.call.form["subscribed"].([]any)
+	subscribed, _ := c.form["subscribed"].([]any)
 	for _, one := range subscribed {
 		if id, _ := one.(string); s.world.apps[id] != nil {
 			changed.subscribed[id] = override{}
@@ -67,28 +59,25 @@ func (s *Simulator) simAccount(c *controlled) (any, error) {
 	return *changed, nil
 }
 
+// numberChange is the body of POST /sim/numbers.
+type numberChange struct {
+	ID          string  `json:"id"`
+	AccountID   string  `json:"waba_id"`
+	Display     string  `json:"display_phone_number"`
+	Name        string  `json:"verified_name"`
+	Status      string  `json:"status"`
+	Quality     string  `json:"quality_rating"`
+	Throughput  string  `json:"throughput"`
+	NameStatus  string  `json:"name_status"`
+	Tier        string  `json:"messaging_limit"`
+	Verified    *bool   `json:"verified"`
+	Coexistence *bool   `json:"coexistence"`
+	PIN         *string `json:"pin"`
+}
+
 // simNumber creates or changes a number. A changed quality or throughput is told as the
 // network tells it.
-func (s *Simulator) simNumber(c *controlled) (any, error) {
-	var in struct {
-		ID          string  `json:"id"`
-		AccountID   string  `json:"waba_id"`
-		Display     string  `json:"display_phone_number"`
-		Name        string  `json:"verified_name"`
-		Status      string  `json:"status"`
-		Quality     string  `json:"quality_rating"`
-		Throughput  string  `json:"throughput"`
-		NameStatus  string  `json:"name_status"`
-		Tier        string  `json:"messaging_limit"`
-		Verified    *bool   `json:"verified"`
-		Coexistence *bool   `json:"coexistence"`
-		PIN         *string `json:"pin"`
-	}
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Simulator) simNumber(c *controlled, in numberChange) (any, error) {
 	n := s.world.numbers[in.ID]
 	created := n == nil
 	if created {
@@ -96,7 +85,7 @@ func (s *Simulator) simNumber(c *controlled) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		n = &number{ID: in.ID, Account: owner, Display: in.Display, Verified: true, onboarded: c.call.now}
+		n = &number{ID: in.ID, Account: owner, Display: in.Display, Verified: true, onboarded: c.now}
 		if err := s.world.addNumber(n); err != nil {
 			return nil, err
 		}
@@ -140,8 +129,6 @@ func (s *Simulator) simToken(c *controlled) (any, error) {
 	if err := c.into(&in); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.world.apps[in.App] == nil {
 		return nil, wire.Refusal(100, "there is no app %s", in.App)
 	}
@@ -152,16 +139,14 @@ func (s *Simulator) simToken(c *controlled) (any, error) {
 	if in.Value == "" {
 		in.Value = "EAAS" + rand.Text() + rand.Text()
 	}
-	if in.Issued = c.call.now; in.ExpiresInSeconds != 0 {
-		in.Expires = c.call.now.Add(time.Duration(in.ExpiresInSeconds * float64(time.Second)))
+	if in.Issued = c.now; in.ExpiresInSeconds != 0 {
+		in.Expires = c.now.Add(time.Duration(in.ExpiresInSeconds * float64(time.Second)))
 	}
 	return *s.world.issue(&in.token), nil
 }
 
 // simState is what the phone page chooses from.
 func (s *Simulator) simState(*controlled) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	w := s.world
 	numbers, accounts, templates := []object{}, []object{}, []object{}
 	for _, id := range slices.Sorted(maps.Keys(w.accounts)) {
@@ -178,7 +163,7 @@ func (s *Simulator) simState(*controlled) (any, error) {
 		templates = append(templates, object{"id": id, "name": t.Name, "language": t.Language, "status": t.Status, "waba_id": t.account.ID})
 	}
 	return object{
-		"numbers": numbers, "accounts": accounts, "templates": templates, "users": w.conversants(), "settings": w.settings,
+		"numbers": numbers, "accounts": accounts, "templates": templates, "users": s.conversants(), "settings": w.settings,
 		"app_id": s.config.AppID, "now": s.Now(),
 	}, nil
 }
@@ -188,7 +173,7 @@ const maxConversants = 200
 
 // conversants are the people that are known or took part in what is shown, with the
 // numbers they spoke with.
-func (w *world) conversants() []object {
+func (s *Simulator) conversants() []object {
 	seen := map[string]bool{}
 	all := []object{}
 	add := func(who *person) {
@@ -198,20 +183,20 @@ func (w *world) conversants() []object {
 		seen[who.Phone] = true
 		all = append(all, object{"phone": who.Phone, "name": who.Name, "username": who.Username})
 	}
-	for b := range w.shown.newest {
-		add(w.people.byPhone(b.Phone))
+	for b := range s.world.shown.newest {
+		add(s.world.people.byPhone(b.Phone))
 		if len(all) >= maxConversants/2 {
 			break
 		}
 	}
-	for _, digits := range slices.Sorted(maps.Keys(w.people.known)) {
-		add(w.people.known[digits])
+	for _, digits := range slices.Sorted(maps.Keys(s.world.people.known)) {
+		add(s.world.people.known[digits])
 	}
 	for _, one := range all {
 		phone, _ := one["phone"].(string)
 		last := object{}
-		for id := range w.numbers {
-			if said := w.threads[pair{id, phone}]; len(said) > 0 {
+		for id := range s.world.numbers {
+			if said := s.world.threads[pair{id, phone}]; len(said) > 0 {
 				last[id] = json.RawMessage(encode(said[len(said)-1]))
 			}
 		}

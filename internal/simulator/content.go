@@ -19,12 +19,12 @@ func source(m *message) (id, link string) {
 }
 
 // usableMedia refuses an id that this number never uploaded, or whose file does not fit.
-func (w *world) usableMedia(n *number, m *message, now time.Time) error {
+func (s *Simulator) usableMedia(n *number, m *message, now time.Time) error {
 	id, _ := source(m)
 	if id == "" {
 		return nil
 	}
-	found := w.media.find(id, now)
+	found := s.world.media.find(id, now)
 	if found == nil || found.number != n.ID {
 		return wire.Refusal(100, "Param %s['id'] is not a valid whatsapp business account media attachment ID", m.kind)
 	}

@@ -59,8 +59,6 @@ func (s *Simulator) simSent(c *controlled) (any, error) {
 		AcceptedAt    clock.Stamp `json:"accepted_at"`
 	}
 	found := []line{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for e := range s.world.sent.newest {
 		if len(found) >= most {
 			break
@@ -80,10 +78,7 @@ func (s *Simulator) simSent(c *controlled) (any, error) {
 
 func (s *Simulator) simScript(c *controlled) (any, error) {
 	added := &script{}
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
-	if err := strict(c.call.form, added); err != nil {
+	if err := strict(c.form, added); err != nil {
 		return nil, err
 	}
 	if to := added.Match.To; to != "" {
@@ -96,8 +91,6 @@ func (s *Simulator) simScript(c *controlled) (any, error) {
 	if added.Times != nil && *added.Times < 1 {
 		return nil, wire.Refusal(100, "times is at least 1")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if len(s.world.scripts) >= maxScripts {
 		return nil, wire.Refusal(100, "there are %d scripts already", maxScripts)
 	}
@@ -107,8 +100,6 @@ func (s *Simulator) simScript(c *controlled) (any, error) {
 }
 
 func (s *Simulator) simScripts(*controlled) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	listed := make([]script, 0, len(s.world.scripts))
 	for _, one := range s.world.scripts {
 		listed = append(listed, *one)
@@ -117,26 +108,17 @@ func (s *Simulator) simScripts(*controlled) (any, error) {
 }
 
 func (s *Simulator) simClearScripts(*controlled) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.world.scripts = nil
 	return success(), nil
 }
 
 func (s *Simulator) simReadSettings(*controlled) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.world.settings, nil
 }
 
 func (s *Simulator) simSettings(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	changed := s.world.settings
-	if err := strict(c.call.form, &changed); err != nil {
+	if err := strict(c.form, &changed); err != nil {
 		return nil, err
 	}
 	if err := changed.check(); err != nil {
@@ -174,8 +156,6 @@ func (s *Simulator) simCallbacks(*controlled) (any, error) {
 		Body json.RawMessage `json:"body"`
 	}
 	found := []line{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for a := range s.world.attempts.newest {
 		found = append(found, line{a, a.Body})
 	}
@@ -186,32 +166,25 @@ func (s *Simulator) simCallbacks(*controlled) (any, error) {
 func (s *Simulator) simThread(c *controlled) (any, error) {
 	query := c.r.URL.Query()
 	digits, _ := wire.UserDigits(query.Get("user"))
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	said := s.world.thread(pair{query.Get("phone_number_id"), digits}, 500)
 	return object{"data": json.RawMessage(encode(said))}, nil // encoded while nobody changes it
 }
 
 // simUser creates or changes a person.
 func (s *Simulator) simUser(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
-	digits, ok := wire.UserDigits(c.call.text("phone"))
+	digits, ok := wire.UserDigits(c.form.Text("phone"))
 	if !ok {
 		return nil, wire.Refusal(100, "phone is needed: 7 to 15 digits")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	changed := *s.world.people.byPhone(digits)
 	if err := c.into(&changed); err != nil {
 		return nil, err
 	}
 	changed.Phone = digits
 	s.world.people.keep(&changed)
-	if c.call.form["window"] == true {
+	if c.form["window"] == true {
 		for _, n := range s.world.numbers {
-			s.world.windows.open(pair{n.ID, digits}, c.call.now)
+			s.world.windows.open(pair{n.ID, digits}, c.now)
 		}
 	}
 	s.live.publish("state", struct{}{})

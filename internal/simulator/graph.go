@@ -2,12 +2,9 @@ package simulator
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -25,7 +22,7 @@ type call struct {
 	version string
 	token   *token
 	now     time.Time
-	form    object // JSON body, form or query, whichever came
+	form    wire.Form
 
 	app      *app
 	account  *account
@@ -37,40 +34,59 @@ type call struct {
 
 type handler func(s *Simulator, c *call) (any, error)
 
+// locked holds the lock while handle runs.
+func locked(handle handler) handler {
+	return func(s *Simulator, c *call) (any, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return handle(s, c)
+	}
+}
+
+// form reads the form of a request before handle runs.
+func form(handle handler) handler {
+	return func(s *Simulator, c *call) (answer any, err error) {
+		if c.form, err = wire.ReadForm(c.w, c.r); err != nil {
+			return nil, err
+		}
+		return handle(s, c)
+	}
+}
+
 // routes are the network's operations: the verb, the kind of node that the id names, and
 // the edge.
 var routes = map[string]handler{
-	"POST number messages":             (*Simulator).sendMessage,
-	"POST number marketing_messages":   (*Simulator).sendMarketing,
+	"POST number messages":             form((*Simulator).sendMessage),
+	"POST number marketing_messages":   form((*Simulator).sendMarketing),
 	"POST number media":                (*Simulator).uploadMedia,
-	"GET number":                       (*Simulator).readNumber,
-	"POST number":                      (*Simulator).changeNumber,
-	"POST number register":             (*Simulator).register,
-	"POST number deregister":           (*Simulator).deregister,
-	"POST number request_code":         (*Simulator).requestCode,
-	"POST number verify_code":          (*Simulator).verifyCode,
-	"POST number smb_app_data":         (*Simulator).syncPhoneApp,
-	"GET number username":              (*Simulator).readUsername,
-	"POST number username":             (*Simulator).changeUsername,
-	"DELETE number username":           (*Simulator).deleteUsername,
-	"GET account":                      (*Simulator).readAccount,
-	"GET account phone_numbers":        (*Simulator).listNumbers,
-	"GET account message_templates":    (*Simulator).listTemplates,
-	"POST account message_templates":   (*Simulator).createTemplate,
-	"DELETE account message_templates": (*Simulator).deleteTemplates,
-	"GET account subscribed_apps":      (*Simulator).listSubscribed,
-	"POST account subscribed_apps":     (*Simulator).subscribe,
-	"DELETE account subscribed_apps":   (*Simulator).unsubscribe,
-	"GET template":                     (*Simulator).readTemplate,
-	"POST template":                    (*Simulator).editTemplate,
-	"POST template unpause":            (*Simulator).unpauseTemplate,
-	"GET media":                        (*Simulator).readMedia,
-	"DELETE media":                     (*Simulator).deleteMedia,
-	"POST app uploads":                 (*Simulator).beginUpload,
-	"GET app subscriptions":            (*Simulator).readSubscription,
-	"POST app subscriptions":           (*Simulator).changeSubscription,
+	"GET number":                       locked((*Simulator).readNumber),
+	"POST number":                      form((*Simulator).changeNumber),
+	"POST number register":             form(locked((*Simulator).register)),
+	"POST number deregister":           locked((*Simulator).deregister),
+	"POST number request_code":         form(locked((*Simulator).requestCode)),
+	"POST number verify_code":          form(locked((*Simulator).verifyCode)),
+	"POST number smb_app_data":         form(locked((*Simulator).syncPhoneApp)),
+	"GET number username":              locked((*Simulator).readUsername),
+	"POST number username":             form(locked((*Simulator).changeUsername)),
+	"DELETE number username":           locked((*Simulator).deleteUsername),
+	"GET account":                      locked((*Simulator).readAccount),
+	"GET account phone_numbers":        locked((*Simulator).listNumbers),
+	"GET account message_templates":    locked((*Simulator).listTemplates),
+	"POST account message_templates":   form(locked((*Simulator).createTemplate)),
+	"DELETE account message_templates": form(locked((*Simulator).deleteTemplates)),
+	"GET account subscribed_apps":      locked((*Simulator).listSubscribed),
+	"POST account subscribed_apps":     form((*Simulator).subscribe),
+	"DELETE account subscribed_apps":   locked((*Simulator).unsubscribe),
+	"GET template":                     locked((*Simulator).readTemplate),
+	"POST template":                    form(locked((*Simulator).editTemplate)),
+	"POST template unpause":            locked((*Simulator).unpauseTemplate),
+	"GET media":                        locked((*Simulator).readMedia),
+	"DELETE media":                     locked((*Simulator).deleteMedia),
+	"POST app uploads":                 form(locked((*Simulator).beginUpload)),
+	"GET app subscriptions":            locked((*Simulator).readSubscription),
+	"POST app subscriptions":           form((*Simulator).changeSubscription),
 	"POST upload":                      (*Simulator).continueUpload,
-	"GET upload":                       (*Simulator).readUpload,
+	"GET upload":                       locked((*Simulator).readUpload),
 }
 
 // managed are the edges whose calls are counted by the hour.
@@ -100,7 +116,7 @@ func (s *Simulator) graph(w http.ResponseWriter, r *http.Request) {
 	case served:
 		answer()
 	default:
-		s.answer(w, http.StatusOK, answer)
+		wire.Answer(w, http.StatusOK, answer)
 	}
 }
 
@@ -110,7 +126,7 @@ type served func()
 func (s *Simulator) route(c *call, segments []string) (any, error) {
 	switch path := strings.Join(segments, "/"); path {
 	case "oauth/access_token":
-		return s.exchange(c)
+		return form(locked((*Simulator).exchange))(s, c)
 	case "debug_token":
 		return s.debugToken(c)
 	case "dialog/oauth":
@@ -154,21 +170,21 @@ func (s *Simulator) authenticate(c *call) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.world.tokenOf(value, c.now)
+	found, err := s.tokenOf(value, c.now)
 	c.token = found
 	return err
 }
 
-func (w *world) tokenOf(value string, now time.Time) (*token, error) {
+func (s *Simulator) tokenOf(value string, now time.Time) (*token, error) {
 	if value == "" {
 		return nil, wire.Refusal(190, "An access token is required to request this resource.")
 	}
 	if id, secret, isApp := strings.Cut(value, "|"); isApp {
-		if a := w.apps[id]; a != nil && a.Secret == secret {
+		if a := s.world.apps[id]; a != nil && a.Secret == secret {
 			return &token{Value: value, App: id}, nil
 		}
 	}
-	found := w.tokens[value]
+	found := s.world.tokens[value]
 	switch {
 	case found == nil:
 		return nil, wire.Refusal(190, "Invalid OAuth access token - Cannot parse access token")
@@ -244,52 +260,6 @@ func (s *Simulator) metered(c *call, name string) error {
 	return nil
 }
 
-// maxBody is what a JSON request may weigh.
-const maxBody = 1 << 20
-
-// read takes in the parameters of a call: JSON when that was sent, else form and query.
-func (c *call) read() error {
-	if c.form != nil {
-		return nil
-	}
-	c.form = object{}
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
-	if err != nil {
-		return wire.Refusal(100, "The request body cannot be read.")
-	}
-	form := strings.HasPrefix(c.r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
-	if form && !strings.HasPrefix(strings.TrimSpace(string(body)), "{") { // curl calls JSON a form unless told otherwise
-		values, _ := url.ParseQuery(string(body)) // what can be read is read
-		c.take(values)
-	} else if len(body) > 0 {
-		if err := json.Unmarshal(body, &c.form); err != nil {
-			return wire.Refusal(100, "The request body is not a JSON object.")
-		}
-	}
-	c.take(c.r.URL.Query())
-	return nil
-}
-
-func (c *call) take(values url.Values) {
-	for name := range values {
-		if _, given := c.form[name]; !given {
-			c.form[name] = values.Get(name)
-		}
-	}
-}
-
-// text is a parameter as text; a number is accepted where the network accepts one.
-func (c *call) text(name string) string {
-	switch value := c.form[name].(type) {
-	case string:
-		return value
-	case float64:
-		return fmt.Sprintf("%.0f", value)
-	default:
-		return ""
-	}
-}
-
 // refuse answers with the network's error body.
 func (s *Simulator) refuse(c *call, err error) {
 	refusal := new(wire.Error)
@@ -317,17 +287,7 @@ func (s *Simulator) refuse(c *call, err error) {
 	if refusal.HTTP >= http.StatusInternalServerError {
 		problem["is_transient"] = true
 	}
-	s.answer(c.w, refusal.HTTP, object{"error": problem})
-}
-
-func (s *Simulator) answer(w http.ResponseWriter, status int, body any) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		status, encoded = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be encoded","code":1}}`)
-	}
-	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(encoded) // nobody is left to tell
+	wire.Answer(c.w, refusal.HTTP, object{"error": problem})
 }
 
 func traceID() string { return "A" + rand.Text()[:22] }

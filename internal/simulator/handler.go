@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/parley-chat/parley/internal/simulator/page"
 	"github.com/parley-chat/parley/internal/simulator/wire"
@@ -64,55 +65,82 @@ func (s *Simulator) base(r *http.Request) string {
 
 // controlled is one request under /sim.
 type controlled struct {
+	w    http.ResponseWriter
 	r    *http.Request
 	id   string // of the path, where it has one
-	call *call
+	now  time.Time
+	form wire.Form
 }
 
 // into reads the body over what is already there, so that absent fields stay.
-func (c *controlled) into(target any) error {
-	if err := c.call.read(); err != nil {
-		return err
-	}
-	return convert(c.call.form, target)
-}
+func (c *controlled) into(target any) error { return convert(c.form, target) }
 
 type control func(s *Simulator, c *controlled) (any, error)
 
+// lockedC holds the lock while handle runs.
+func lockedC(handle control) control {
+	return func(s *Simulator, c *controlled) (any, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return handle(s, c)
+	}
+}
+
+// formC reads the form of a request before handle runs.
+func formC(handle control) control {
+	return func(s *Simulator, c *controlled) (answer any, err error) {
+		if c.form, err = wire.ReadForm(c.w, c.r); err != nil {
+			return nil, err
+		}
+		return handle(s, c)
+	}
+}
+
+// decoded reads the form into the argument of handle, and holds the lock while it runs.
+func decoded[In any](handle func(s *Simulator, c *controlled, in In) (any, error)) control {
+	return formC(lockedC(func(s *Simulator, c *controlled) (any, error) {
+		var in In
+		if err := c.into(&in); err != nil {
+			return nil, err
+		}
+		return handle(s, c, in)
+	}))
+}
+
 // controls are the paths under /sim; `*` stands for an id.
 var controls = map[string]control{
-	"POST inbound":              (*Simulator).simInbound,
-	"GET sent":                  (*Simulator).simSent,
-	"POST script":               (*Simulator).simScript,
-	"GET script":                (*Simulator).simScripts,
-	"DELETE script":             (*Simulator).simClearScripts,
-	"GET settings":              (*Simulator).simReadSettings,
-	"POST settings":             (*Simulator).simSettings,
-	"POST templates/*/review":   (*Simulator).simReview,
-	"POST templates/*/quality":  (*Simulator).simTemplateQuality,
-	"POST templates/*/category": (*Simulator).simTemplateCategory,
-	"POST preferences":          (*Simulator).simPreferences,
-	"POST system":               (*Simulator).simSystem,
-	"POST echo":                 (*Simulator).simEcho,
-	"POST account-update":       (*Simulator).simAccountUpdate,
-	"POST notify":               (*Simulator).simNotify,
+	"POST inbound":              decoded((*Simulator).simInbound),
+	"GET sent":                  lockedC((*Simulator).simSent),
+	"POST script":               formC(lockedC((*Simulator).simScript)),
+	"GET script":                lockedC((*Simulator).simScripts),
+	"DELETE script":             lockedC((*Simulator).simClearScripts),
+	"GET settings":              lockedC((*Simulator).simReadSettings),
+	"POST settings":             formC(lockedC((*Simulator).simSettings)),
+	"POST templates/*/review":   decoded((*Simulator).simReview),
+	"POST templates/*/quality":  formC(lockedC((*Simulator).simTemplateQuality)),
+	"POST templates/*/category": formC(lockedC((*Simulator).simTemplateCategory)),
+	"POST preferences":          decoded((*Simulator).simPreferences),
+	"POST system":               decoded((*Simulator).simSystem),
+	"POST echo":                 decoded((*Simulator).simEcho),
+	"POST account-update":       formC(lockedC((*Simulator).simAccountUpdate)),
+	"POST notify":               decoded((*Simulator).simNotify),
 	"POST reset":                (*Simulator).simReset,
-	"POST clock":                (*Simulator).simClock,
-	"GET state":                 (*Simulator).simState,
-	"GET thread":                (*Simulator).simThread,
+	"POST clock":                formC((*Simulator).simClock),
+	"GET state":                 lockedC((*Simulator).simState),
+	"GET thread":                lockedC((*Simulator).simThread),
 	"GET stats":                 (*Simulator).simStats,
-	"GET callbacks":             (*Simulator).simCallbacks,
-	"POST apps":                 (*Simulator).simApp,
-	"POST accounts":             (*Simulator).simAccount,
-	"POST numbers":              (*Simulator).simNumber,
-	"POST users":                (*Simulator).simUser,
-	"POST tokens":               (*Simulator).simToken,
-	"POST signup":               (*Simulator).simSignup,
+	"GET callbacks":             lockedC((*Simulator).simCallbacks),
+	"POST apps":                 formC((*Simulator).simApp),
+	"POST accounts":             formC(lockedC((*Simulator).simAccount)),
+	"POST numbers":              decoded((*Simulator).simNumber),
+	"POST users":                formC(lockedC((*Simulator).simUser)),
+	"POST tokens":               formC(lockedC((*Simulator).simToken)),
+	"POST signup":               decoded((*Simulator).simSignup),
 	"POST media":                (*Simulator).simMedia,
 }
 
 func (s *Simulator) control(w http.ResponseWriter, r *http.Request) {
-	c := &controlled{r: r, call: &call{w: w, r: r, now: s.Now()}}
+	c := &controlled{w: w, r: r, now: s.Now()}
 	path := strings.Trim(strings.TrimPrefix(r.URL.Path, "/sim/"), "/")
 	if segments := strings.Split(path, "/"); len(segments) == 3 {
 		c.id, segments[1] = segments[1], "*"
@@ -124,17 +152,17 @@ func (s *Simulator) control(w http.ResponseWriter, r *http.Request) {
 	}
 	handle, found := controls[r.Method+" "+path]
 	if !found {
-		s.answer(w, http.StatusNotFound, object{"error": object{"message": "no such control: " + r.Method + " /sim/" + path}})
+		wire.Answer(w, http.StatusNotFound, object{"error": object{"message": "no such control: " + r.Method + " /sim/" + path}})
 		return
 	}
 	body, err := handle(s, c)
 	if refusal := new(wire.Error); errors.As(err, &refusal) {
-		s.answer(w, http.StatusBadRequest, object{"error": object{"message": refusal.Details, "code": refusal.Code}})
+		wire.Answer(w, http.StatusBadRequest, object{"error": object{"message": refusal.Details, "code": refusal.Code}})
 		return
 	}
 	if err != nil {
-		s.answer(w, http.StatusBadRequest, object{"error": object{"message": err.Error()}})
+		wire.Answer(w, http.StatusBadRequest, object{"error": object{"message": err.Error()}})
 		return
 	}
-	s.answer(w, http.StatusOK, body)
+	wire.Answer(w, http.StatusOK, body)
 }

@@ -10,22 +10,19 @@ import (
 	"github.com/parley-chat/parley/internal/simulator/wire"
 )
 
-// simPreferences lets a user stop or resume a business's marketing.
-func (s *Simulator) simPreferences(c *controlled) (any, error) {
-	var in struct {
-		inbound
+// preferenceChange is the body of POST /sim/preferences.
+type preferenceChange struct {
+	inbound
 
-		Value  string `json:"value"`
-		Detail string `json:"detail"`
-	}
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
+	Value  string `json:"value"`
+	Detail string `json:"detail"`
+}
+
+// simPreferences lets a user stop or resume a business's marketing.
+func (s *Simulator) simPreferences(c *controlled, in preferenceChange) (any, error) {
 	if in.Value != "stop" && in.Value != "resume" && in.Value != "signup" {
 		return nil, wire.Refusal(100, "value is stop, resume or signup")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n, who, err := s.between(in.inbound)
 	if err != nil {
 		return nil, err
@@ -41,7 +38,7 @@ func (s *Simulator) simPreferences(c *controlled) (any, error) {
 	}
 	preference := object{
 		"user_id": who.userID(n.Account), "detail": in.Detail, "category": "marketing_messages", "value": in.Value,
-		fieldTimestamp: c.call.now.Unix(),
+		fieldTimestamp: c.now.Unix(),
 	}
 	put(preference, "wa_id", who.shownPhone())
 	put(preference, "parent_user_id", who.parentUserID(n.Account))
@@ -52,7 +49,7 @@ func (s *Simulator) simPreferences(c *controlled) (any, error) {
 		fieldProduct: wire.Product, fieldMetadata: n.metadata(), fieldContacts: []contact{contactOf(who, n.Account)},
 		"user_preferences": []object{preference},
 	}
-	s.tell(event{account: n.Account, number: n, field: "user_preferences", at: c.call.now, value: func(*app) any { return value }})
+	s.tell(event{account: n.Account, number: n, field: "user_preferences", at: c.now, value: value})
 	return success(), nil
 }
 
@@ -72,19 +69,16 @@ func put(of object, name, value string) {
 	}
 }
 
-// simSystem changes who a user is, and tells it as the network does.
-func (s *Simulator) simSystem(c *controlled) (any, error) {
-	var in struct {
-		inbound
+// identityChange is the body of POST /sim/system.
+type identityChange struct {
+	inbound
 
-		NewPhone string `json:"new_phone"`
-		Body     string `json:"body"`
-	}
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	NewPhone string `json:"new_phone"`
+	Body     string `json:"body"`
+}
+
+// simSystem changes who a user is, and tells it as the network does.
+func (s *Simulator) simSystem(c *controlled, in identityChange) (any, error) {
 	n, before, err := s.between(in.inbound)
 	if err != nil {
 		return nil, err
@@ -92,7 +86,7 @@ func (s *Simulator) simSystem(c *controlled) (any, error) {
 	owner, after := n.Account, *before
 	system := object{"type": in.Type, "body": in.Body}
 	message := object{
-		"id": wire.MessageID(before.Phone, wire.FromUser), fieldTimestamp: seconds(c.call.now), "type": "system", "system": system,
+		"id": wire.MessageID(before.Phone, wire.FromUser), fieldTimestamp: seconds(c.now), "type": "system", "system": system,
 		"from_user_id": before.userID(owner),
 	}
 	put(message, "from", before.shownPhone())
@@ -111,7 +105,7 @@ func (s *Simulator) simSystem(c *controlled) (any, error) {
 		system["body"] = "User " + before.Name + " changed from " + before.userID(owner) + " to " + after.userID(owner)
 	case "customer_identity_changed", "user_identity_changed":
 		after.IdentityHash = rand.Text()
-		message["identity"] = object{"acknowledged": false, "created_timestamp": seconds(c.call.now), "hash": after.IdentityHash}
+		message["identity"] = object{"acknowledged": false, "created_timestamp": seconds(c.now), "hash": after.IdentityHash}
 		system["body"] = before.Name + "'s security code changed"
 	default:
 		return nil, wire.Refusal(100, "type is user_changed_number, user_changed_user_id, customer_identity_changed or user_identity_changed")
@@ -127,39 +121,36 @@ func (s *Simulator) simSystem(c *controlled) (any, error) {
 	}
 	s.world.people.keep(&after)
 	value := object{fieldProduct: wire.Product, fieldMetadata: n.metadata(), fieldMessages: []object{message}}
-	s.tell(event{account: owner, number: n, field: fieldMessages, value: func(*app) any { return value }})
+	s.tell(event{account: owner, number: n, field: fieldMessages, value: value})
 	s.live.publish("state", struct{}{})
 	return object{"id": message["id"], "user_id": after.userID(owner)}, nil
 }
 
-// simEcho lets the business write in its phone app.
-func (s *Simulator) simEcho(c *controlled) (any, error) {
-	var in struct {
-		inbound
+// echoRequest is the body of POST /sim/echo.
+type echoRequest struct {
+	inbound
 
-		To       string `json:"to"`
-		Statuses bool   `json:"statuses"`
-	}
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
+	To       string `json:"to"`
+	Statuses bool   `json:"statuses"`
+}
+
+// simEcho lets the business write in its phone app.
+func (s *Simulator) simEcho(c *controlled, in echoRequest) (any, error) {
 	if in.To != "" {
 		in.From = in.To
 	}
 	if in.Type == "" {
 		in.Type = "text"
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n, who, err := s.between(in.inbound)
 	if err != nil {
 		return nil, err
 	}
-	content, err := s.contentOf(n, c, in.Type, c.call.form[in.Type])
+	content, err := s.contentOf(n, c, in.Type, c.form[in.Type])
 	if err != nil {
 		return nil, err
 	}
-	owner, now := n.Account, c.call.now
+	owner, now := n.Account, c.now
 	id := wire.MessageID(who.Phone, wire.ToUser)
 	echo := object{
 		"from": n.Digits, "to_user_id": who.userID(owner), "id": id, fieldTimestamp: seconds(now), "type": in.Type,
@@ -183,27 +174,24 @@ func (s *Simulator) simEcho(c *controlled) (any, error) {
 		At: clock.Stamp(now), Status: "sent",
 	})
 	s.change(in.Type, content)
-	s.tell(event{account: owner, number: n, field: "smb_message_echoes", at: now, value: func(*app) any { return value }})
+	s.tell(event{account: owner, number: n, field: "smb_message_echoes", at: now, value: value})
 	if in.Statuses {
 		s.schedule(&dispatch{number: n, who: who, id: id, kind: in.Type, category: "service", at: now, open: true})
 	}
 	return object{"id": id}, nil
 }
 
+// notifyRequest is the body of POST /sim/notify.
+type notifyRequest struct {
+	PhoneNumberID string `json:"phone_number_id"`
+	AccountID     string `json:"waba_id"`
+	Field         string `json:"field"`
+	Value         object `json:"value"`
+}
+
 // simNotify sends any field of section 3.5 and 3.6: a complete value, over which the
 // given one is laid.
-func (s *Simulator) simNotify(c *controlled) (any, error) {
-	var in struct {
-		PhoneNumberID string `json:"phone_number_id"`
-		AccountID     string `json:"waba_id"`
-		Field         string `json:"field"`
-		Value         object `json:"value"`
-	}
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Simulator) simNotify(c *controlled, in notifyRequest) (any, error) {
 	n, err := s.numberOf(in.PhoneNumberID)
 	if err != nil {
 		return nil, err
@@ -214,7 +202,7 @@ func (s *Simulator) simNotify(c *controlled) (any, error) {
 			return nil, err
 		}
 	}
-	value := s.notice(n, in.Field, c.call.now)
+	value := s.notice(n, in.Field, c.now)
 	if value == nil && in.Value == nil {
 		return nil, wire.Refusal(100, "the field %q needs its value", in.Field)
 	}
@@ -222,7 +210,7 @@ func (s *Simulator) simNotify(c *controlled) (any, error) {
 		value = object{}
 	}
 	maps.Copy(value, in.Value)
-	told := event{account: owner, number: n, field: in.Field, at: c.call.now, value: func(*app) any { return value }}
+	told := event{account: owner, number: n, field: in.Field, at: c.now, value: value}
 	if in.Field == fieldMessages {
 		told.at = time.Time{}
 	}

@@ -25,18 +25,8 @@ type inbound struct {
 }
 
 // simInbound lets a user write to a number.
-func (s *Simulator) simInbound(c *controlled) (any, error) {
-	var in inbound
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, err := s.numberOf(in.PhoneNumberID)
-	if err != nil {
-		return nil, err
-	}
-	who, err := s.personOf(n, in.From, in.UserID)
+func (s *Simulator) simInbound(c *controlled, in inbound) (any, error) {
+	n, who, err := s.between(in)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +36,7 @@ func (s *Simulator) simInbound(c *controlled) (any, error) {
 	if in.Type == "" {
 		in.Type = "text"
 	}
-	content, err := s.contentOf(n, c, in.Type, c.call.form[in.Type])
+	content, err := s.contentOf(n, c, in.Type, c.form[in.Type])
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +58,16 @@ func (s *Simulator) rename(who *person, in inbound) *person {
 
 // receive opens the window, shows the message on the phone and tells the apps.
 func (s *Simulator) receive(n *number, who *person, in inbound, content any, c *controlled) (id string) {
-	now := c.call.now
+	now := c.now
 	id = wire.MessageID(who.Phone, wire.FromUser)
 	owner := n.Account
 	message := object{"from_user_id": who.userID(owner), "id": id, fieldTimestamp: seconds(now), "type": in.Type, in.Type: content}
 	if in.Type == "errors" || in.Type == "from" { // would hide the field of that name
 		message[in.Type] = nil
 	}
-	put := func(name, value string) {
-		if value != "" {
-			message[name] = value
-		}
-	}
-	put("from", who.shownPhone())
-	put("from_parent_user_id", who.parentUserID(owner))
-	put("origin", in.Origin)
+	put(message, "from", who.shownPhone())
+	put(message, "from_parent_user_id", who.parentUserID(owner))
+	put(message, "origin", in.Origin)
 	if in.Context != nil {
 		message["context"] = s.contextOf(n, who, in.Context)
 	}
@@ -108,7 +93,7 @@ func (s *Simulator) receive(n *number, who *person, in inbound, content any, c *
 		fieldProduct: wire.Product, fieldMetadata: n.metadata(), fieldContacts: []contact{contactOf(who, owner)},
 		fieldMessages: []object{message},
 	}
-	s.tell(event{account: owner, number: n, field: fieldMessages, value: func(*app) any { return value }})
+	s.tell(event{account: owner, number: n, field: fieldMessages, value: value})
 	return id
 }
 
@@ -199,7 +184,7 @@ func (s *Simulator) receivedFile(n *number, c *controlled, kind string, given ob
 	}
 	told := object{"mime_type": found.Mime, "sha256": found.sum64(), "id": found.ID}
 	if _, given := given["url"]; !given { // null leaves it out, as older deliveries do
-		told["url"] = s.mediaURL(s.base(c.r), found, c.call.now)
+		told["url"] = s.mediaURL(s.base(c.r), found, c.now)
 	}
 	if caption, _ := given["caption"].(string); caption != "" && (kind == "image" || kind == "video" || kind == kindDocument) {
 		told["caption"] = caption
@@ -220,7 +205,7 @@ func (s *Simulator) receivedFile(n *number, c *controlled, kind string, given ob
 // givenFile is a file that was uploaded before, or comes along, or a sample.
 func (s *Simulator) givenFile(n *number, c *controlled, kind string, given object) (*media, error) {
 	if id, _ := given["id"].(string); id != "" {
-		if found := s.world.media.find(id, c.call.now); found != nil {
+		if found := s.world.media.find(id, c.now); found != nil {
 			return found, nil
 		}
 		return nil, wire.Refusal(100, "there is no media %s", id)
@@ -237,5 +222,5 @@ func (s *Simulator) givenFile(n *number, c *controlled, kind string, given objec
 		mime = named
 	}
 	filename, _ := given["filename"].(string)
-	return s.world.keepMedia(n.ID, mime, filename, data, c.call.now.Add(receivedLife), c.call.now), nil
+	return s.world.keepMedia(n.ID, mime, filename, data, c.now.Add(receivedLife), c.now), nil
 }

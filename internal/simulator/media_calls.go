@@ -83,8 +83,6 @@ func partType(part *multipart.Part) string {
 
 // readMedia answers where a file can be downloaded for the next minutes.
 func (s *Simulator) readMedia(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.guarded(c); err != nil {
 		return nil, err
 	}
@@ -95,8 +93,6 @@ func (s *Simulator) readMedia(c *call) (any, error) {
 }
 
 func (s *Simulator) deleteMedia(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.guarded(c); err != nil {
 		return nil, err
 	}
@@ -175,7 +171,7 @@ func serveFile(w http.ResponseWriter, m *media) {
 
 // simMedia takes a file from the phone page: the raw body, its type in the header.
 func (s *Simulator) simMedia(c *controlled) (any, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(c.call.w, c.r.Body, maxUpload))
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxUpload))
 	if err != nil {
 		return nil, wire.Refusal(100, "the file is too large")
 	}
@@ -186,7 +182,7 @@ func (s *Simulator) simMedia(c *controlled) (any, error) {
 		return nil, err
 	}
 	kept := s.world.keepMedia(n.ID, c.r.Header.Get("Content-Type"), c.r.URL.Query().Get("filename"), data,
-		c.call.now.Add(receivedLife), c.call.now)
+		c.now.Add(receivedLife), c.now)
 	return object{"id": kept.ID, "mime_type": kept.Mime}, nil
 }
 
@@ -206,31 +202,24 @@ const (
 )
 
 func (s *Simulator) beginUpload(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	length, err := strconv.Atoi(c.text("file_length"))
+	length, err := strconv.Atoi(c.form.Text("file_length"))
 	if err != nil || length < 1 || length > maxUploadBytes {
 		return nil, wire.Refusal(100, "The parameter file_length is required: 1 to %d bytes.", maxUploadBytes)
 	}
-	switch c.text("file_type") {
+	switch c.form.Text("file_type") {
 	case "application/pdf", "image/jpeg", "image/jpg", "image/png", "video/mp4":
 	default:
 		return nil, wire.Refusal(100, "Param file_type must be one of application/pdf, image/jpeg, image/jpg, image/png, video/mp4.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if len(s.world.uploads) >= maxUploads {
 		clear(s.world.uploads)
 	}
-	begun := &upload{id: "upload:" + traceID(), app: c.app.ID, name: c.text("file_name"), mime: c.text("file_type"), length: length}
+	begun := &upload{id: "upload:" + traceID(), app: c.app.ID, name: c.form.Text("file_name"), mime: c.form.Text("file_type"), length: length}
 	s.world.uploads[begun.id] = begun
 	return object{"id": begun.id}, nil
 }
 
 func (s *Simulator) readUpload(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return object{"id": c.upload.id, "file_offset": len(c.upload.data)}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // tellAccount tells something about an account; the entry carries the time.
 func (s *Simulator) tellAccount(owner *account, field string, value object) {
-	s.tell(event{account: owner, field: field, at: s.Now(), value: func(*app) any { return value }})
+	s.tell(event{account: owner, field: field, at: s.Now(), value: value})
 }
 
 // review is a decision about a template, as /sim takes it.
@@ -87,11 +87,7 @@ func (s *Simulator) componentsUpdate(t *template) {
 }
 
 // simReview decides about a template.
-func (s *Simulator) simReview(c *controlled) (any, error) {
-	var decided review
-	if err := c.into(&decided); err != nil {
-		return nil, err
-	}
+func (s *Simulator) simReview(c *controlled, decided review) (any, error) {
 	if decided.Event == "" {
 		decided.Event = statusApproved
 	}
@@ -99,12 +95,9 @@ func (s *Simulator) simReview(c *controlled) (any, error) {
 }
 
 func (s *Simulator) simTemplateQuality(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
 	return s.aboutTemplate(c, func(t *template) {
 		before := t.Quality
-		if t.Quality = c.call.text("new_quality_score"); t.Quality == "" {
+		if t.Quality = c.form.Text("new_quality_score"); t.Quality == "" {
 			t.Quality = "GREEN"
 		}
 		s.tellAccount(t.account, "message_template_quality_update", object{
@@ -116,19 +109,16 @@ func (s *Simulator) simTemplateQuality(c *controlled) (any, error) {
 
 // simTemplateCategory moves a template to another category, or warns that it will.
 func (s *Simulator) simTemplateCategory(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
 	return s.aboutTemplate(c, func(t *template) {
 		value := object{
 			"message_template_id": integer(t.ID), "message_template_name": t.Name, "message_template_language": t.Language,
 		}
-		if correct := c.call.text("correct_category"); correct != "" {
+		if correct := c.form.Text("correct_category"); correct != "" {
 			value["new_category"], value["correct_category"] = t.Category, correct
 			value["category_update_timestamp"] = s.Now().Add(24 * time.Hour).Unix()
 		} else {
 			t.Previous = t.Category
-			if t.Category = c.call.text("new_category"); t.Category == "" {
+			if t.Category = c.form.Text("new_category"); t.Category == "" {
 				t.Category = categoryMarketing
 			}
 			value["previous_category"], value["new_category"] = t.Previous, t.Category
@@ -138,8 +128,6 @@ func (s *Simulator) simTemplateCategory(c *controlled) (any, error) {
 }
 
 func (s *Simulator) aboutTemplate(c *controlled, do func(t *template)) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t := s.world.templates[c.id]
 	if t == nil {
 		return nil, wire.Refusal(100, "there is no template %s", c.id)
@@ -150,23 +138,18 @@ func (s *Simulator) aboutTemplate(c *controlled, do func(t *template)) (any, err
 
 // simAccountUpdate tells what happened to an account, and lets it have happened.
 func (s *Simulator) simAccountUpdate(c *controlled) (any, error) {
-	if err := c.call.read(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	owner, err := s.accountOf(c.call.text("waba_id"))
+	owner, err := s.accountOf(c.form.Text("waba_id"))
 	if err != nil {
 		return nil, err
 	}
-	value := maps.Clone(c.call.form)
+	value := maps.Clone(c.form)
 	delete(value, "waba_id")
 	name, _ := value["event"].(string)
 	if name == "" {
 		return nil, wire.Refusal(100, "event is needed")
 	}
 	s.detail(owner, name, value)
-	told := event{account: owner, field: "account_update", at: c.call.now, value: func(*app) any { return value }}
+	told := event{account: owner, field: "account_update", at: c.now, value: value}
 	if partner[name] { // these come in the name of the partner
 		told.entry = owner.Business
 	}

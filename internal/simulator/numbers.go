@@ -45,14 +45,10 @@ func (s *Simulator) numberObject(n *number, a string) object {
 }
 
 func (s *Simulator) readNumber(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return choose(s.numberObject(c.number, c.token.App), c.r.URL.Query().Get("fields"), defaultNumberFields), nil
 }
 
 func (s *Simulator) listNumbers(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var listed []object
 	for _, n := range s.world.numbersOf(c.account) {
 		listed = append(listed, s.numberObject(n, c.token.App))
@@ -61,8 +57,6 @@ func (s *Simulator) listNumbers(c *call) (any, error) {
 }
 
 func (s *Simulator) readAccount(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	registered := slices.ContainsFunc(s.world.numbersOf(c.account), func(n *number) bool { return n.registered() })
 	full := object{
 		"id": c.account.ID, "name": c.account.Name, "currency": c.account.Currency, "timezone_id": "1",
@@ -75,9 +69,6 @@ func (s *Simulator) readAccount(c *call) (any, error) {
 
 // changeNumber sets the PIN, the number's own callback address, or the name to be reviewed.
 func (s *Simulator) changeNumber(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
 	hooks, hooked := c.form["webhook_configuration"].(object)
 	address, _ := hooks["override_callback_uri"].(string)
 	secret, _ := hooks["verify_token"].(string)
@@ -86,7 +77,7 @@ func (s *Simulator) changeNumber(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	pin := c.text("pin")
+	pin := c.form.Text("pin")
 	if pin != "" && !sixDigits(pin) {
 		return nil, wire.Refusal(100, "Param pin must be 6 digits.")
 	}
@@ -100,7 +91,7 @@ func (s *Simulator) changeNumber(c *call) (any, error) {
 		n.pin, n.wrongPINs = pin, 0
 		s.tellAccount(n.Account, "security", object{fieldDisplay: n.Digits, "event": "PIN_CHANGED", "requester": c.token.App})
 	}
-	if name := c.text("new_display_name"); name != "" {
+	if name := c.form.Text("new_display_name"); name != "" {
 		n.Name, n.NameStatus = name, "PENDING_REVIEW"
 	}
 	return success(), nil
@@ -145,18 +136,13 @@ func (n *number) counted(now time.Time) error {
 }
 
 func (s *Simulator) register(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	pin := c.text("pin")
-	if c.text(fieldProduct) != wire.Product {
+	pin := c.form.Text("pin")
+	if c.form.Text(fieldProduct) != wire.Product {
 		return nil, wire.Refusal(100, "The parameter messaging_product is required.")
 	}
 	if !sixDigits(pin) {
 		return nil, wire.Refusal(100, "Param pin must be 6 digits.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n := c.number
 	if code, err := strconv.Atoi(pin); err == nil && code >= 133000 && code <= 133016 && slices.Contains(wire.Known(), code) {
 		return nil, wire.Refusal(code, "forced by the PIN")
@@ -181,8 +167,6 @@ func (s *Simulator) register(c *call) (any, error) {
 }
 
 func (s *Simulator) deregister(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n := c.number
 	if n.Coexistence {
 		return nil, wire.Refusal(100, "The phone number is in use by the WhatsApp Business app and cannot be deregistered by API.")
@@ -202,14 +186,9 @@ func (s *Simulator) deregister(c *call) (any, error) {
 const VerificationCode = "123456"
 
 func (s *Simulator) requestCode(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	if method := c.text("code_method"); method != "SMS" && method != "VOICE" || c.text("language") == "" {
+	if method := c.form.Text("code_method"); method != "SMS" && method != "VOICE" || c.form.Text("language") == "" {
 		return nil, wire.Refusal(100, "Param code_method must be one of {SMS, VOICE}, and language is required.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c.number.Verified {
 		return nil, wire.Refusal(136024, "The phone number is already verified.")
 	}
@@ -218,12 +197,7 @@ func (s *Simulator) requestCode(c *call) (any, error) {
 }
 
 func (s *Simulator) verifyCode(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !c.number.asked || c.text("code") != VerificationCode {
+	if !c.number.asked || c.form.Text("code") != VerificationCode {
 		return nil, wire.Refusal(136025, "The verification code is not the one that was sent.")
 	}
 	c.number.Verified, c.number.asked = true, false
@@ -235,15 +209,10 @@ func (s *Simulator) verifyCode(c *call) (any, error) {
 
 // syncPhoneApp starts one of the two synchronizations of a coexistence number.
 func (s *Simulator) syncPhoneApp(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	kind := c.text("sync_type")
+	kind := c.form.Text("sync_type")
 	if kind != "smb_app_state_sync" && kind != "history" {
 		return nil, wire.Refusal(100, "Param sync_type must be one of {smb_app_state_sync, history}.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	n := c.number
 	switch {
 	case !n.Coexistence:
@@ -254,13 +223,11 @@ func (s *Simulator) syncPhoneApp(c *call) (any, error) {
 		return nil, wire.Refusal(2593108, "The synchronization must be requested within 24 hours of onboarding.")
 	}
 	n.synced[kind] = true
-	s.tell(event{account: n.Account, number: n, field: kind, at: c.now, value: func(*app) any { return s.notice(n, kind, c.now) }})
+	s.tell(event{account: n.Account, number: n, field: kind, at: c.now, value: s.notice(n, kind, c.now)})
 	return object{fieldProduct: wire.Product, "request_id": rand.Text()}, nil
 }
 
 func (s *Simulator) readUsername(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c.number.Username == "" {
 		return object{}, nil
 	}
@@ -268,23 +235,16 @@ func (s *Simulator) readUsername(c *call) (any, error) {
 }
 
 func (s *Simulator) changeUsername(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	name := c.text("username")
+	name := c.form.Text("username")
 	if len(name) < 3 || len(name) > 35 {
 		return nil, wire.Refusal(147001, "A username has 3 to 35 characters.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	c.number.Username = name
 	s.tellAccount(c.account, "business_username_update", object{fieldDisplay: c.number.Digits, "username": name, "status": "approved"})
 	return object{"status": "approved"}, nil
 }
 
 func (s *Simulator) deleteUsername(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	c.number.Username = ""
 	s.tellAccount(c.account, "business_username_update", object{fieldDisplay: c.number.Digits, "status": "deleted"})
 	return success(), nil

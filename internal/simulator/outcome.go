@@ -193,6 +193,6 @@ func (s *Simulator) play(c *call, r *reply) {
 		c.w.Header().Set("Content-Type", "application/json")
 		_, _ = c.w.Write([]byte(`{fieldProduct:"whatsapp",fieldContacts:[{"inp` + "\x00\xff<html>"))
 	default:
-		s.answer(c.w, http.StatusOK, r.body)
+		wire.Answer(c.w, http.StatusOK, r.body)
 	}
 }

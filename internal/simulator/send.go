@@ -24,10 +24,7 @@ type message struct {
 
 // sendMarketing is the endpoint that takes nothing but marketing templates.
 func (s *Simulator) sendMarketing(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	if c.text("type") != kindTemplate {
+	if c.form.Text("type") != kindTemplate {
 		return nil, wire.Refusal(131055, "Only template messages are supported by this endpoint.")
 	}
 	return s.sendMessage(c)
@@ -35,10 +32,7 @@ func (s *Simulator) sendMarketing(c *call) (any, error) {
 
 // sendMessage accepts or refuses a send, or takes note of a read receipt.
 func (s *Simulator) sendMessage(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	if c.text(fieldProduct) != wire.Product {
+	if c.form.Text(fieldProduct) != wire.Product {
 		return nil, wire.Refusal(100, "The parameter messaging_product is required.")
 	}
 	if c.form["status"] != nil {
@@ -121,10 +115,10 @@ type sendResult struct {
 // the lock, and lets pass what the outcome asks for after it let go.
 func (s *Simulator) accept(c *call, m *message) (outcome, any, error) {
 	w, n := s.world, c.number
-	if err := w.maySend(n); err != nil {
+	if err := maySend(n); err != nil {
 		return outcome{}, nil, err
 	}
-	who, err := w.recipient(n, m)
+	who, err := s.recipient(n, m)
 	if err != nil {
 		return outcome{}, nil, err
 	}
@@ -182,7 +176,7 @@ func acceptedAs(m *message, d *dispatch) sendAnswer {
 }
 
 // maySend tells whether the number can send at all.
-func (w *world) maySend(n *number) error {
+func maySend(n *number) error {
 	switch {
 	case n.Account.Disabled:
 		return wire.Refusal(131031, "The WhatsApp Business Account of this phone number is disabled.")
@@ -195,9 +189,9 @@ func (w *world) maySend(n *number) error {
 }
 
 // recipient finds who is meant; a phone number wins over a user id.
-func (w *world) recipient(n *number, m *message) (*person, error) {
+func (s *Simulator) recipient(n *number, m *message) (*person, error) {
 	if m.to == "" {
-		who := w.people.byUserID(m.recipient, n.Account)
+		who := s.world.people.byUserID(m.recipient, n.Account)
 		if who == nil {
 			return nil, wire.Refusal(131009, "The recipient is not a user ID of this business portfolio.")
 		}
@@ -210,7 +204,7 @@ func (w *world) recipient(n *number, m *message) (*person, error) {
 	if digits == n.Digits {
 		return nil, wire.Refusal(131021, "The recipient is the sender.")
 	}
-	return w.people.byPhone(digits), nil
+	return s.world.people.byPhone(digits), nil
 }
 
 // judge refuses at once what the network refuses at once, and tells how an accepted
@@ -222,11 +216,11 @@ func (s *Simulator) judge(c *call, m *message, who *person) (failure *wire.Error
 		return nil, wire.Refusal(137000, "The recipient's identity key hash does not match.")
 	}
 	if m.kind == kindTemplate {
-		if m.template, err = w.sendable(n.Account, m); err != nil {
+		if m.template, err = s.sendable(n.Account, m); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.usableMedia(n, m, c.now); err != nil {
+	if err := s.usableMedia(n, m, c.now); err != nil {
 		return nil, err
 	}
 	if w.settings.ThroughputLimit && !n.bucket.take(c.now, n.perSecond(), n.perSecond()) {
@@ -236,7 +230,7 @@ func (s *Simulator) judge(c *call, m *message, who *person) (failure *wire.Error
 		return nil, wire.Refusal(131056,
 			"Too many messages sent from this phone number to the same recipient in a short period of time.")
 	}
-	failure = w.fate(m, n, who, c.now)
+	failure = s.fate(m, n, who, c.now)
 	if failure != nil && failure.Code == 131047 && w.settings.Window == "sync" {
 		return nil, failure
 	}
@@ -244,27 +238,27 @@ func (s *Simulator) judge(c *call, m *message, who *person) (failure *wire.Error
 }
 
 // fate is how an accepted message fails by itself, nil when it does not.
-func (w *world) fate(m *message, n *number, who *person, now time.Time) *wire.Error {
+func (s *Simulator) fate(m *message, n *number, who *person, now time.Time) *wire.Error {
 	switch {
 	case who.Absent:
 		return wire.Refusal(131026, "Message Undeliverable.")
 	case m.kind == kindTemplate && m.template.Category == categoryMarketing && who.stopped[n.Account.ID]:
 		return wire.Refusal(131050, "The user has chosen to stop receiving marketing messages from this business.")
-	case m.kind != kindTemplate && w.settings.Window != "off" && !w.windows.isOpen(pair{n.ID, who.Phone}, now):
+	case m.kind != kindTemplate && s.world.settings.Window != "off" && !s.world.windows.isOpen(pair{n.ID, who.Phone}, now):
 		return wire.Refusal(131047,
 			"Message failed to send because more than 24 hours have passed since the customer last replied to this number.")
 	case m.kind == kindReaction:
-		return w.reactionFate(m, who)
+		return s.reactionFate(m, who)
 	}
 	return nil
 }
 
 // reactionFate refuses a reaction to a reaction and to what was never said to or by the user.
-func (w *world) reactionFate(m *message, who *person) *wire.Error {
+func (s *Simulator) reactionFate(m *message, who *person) *wire.Error {
 	content, _ := m.content.(object)
 	id, _ := content["message_id"].(string)
 	digits, _, ok := wire.ReadMessageID(id)
-	target := w.bubbles[id]
+	target := s.world.bubbles[id]
 	if !ok || digits != who.Phone || target != nil && target.Type == kindReaction {
 		return wire.Refusal(131009, "The message that the reaction refers to does not exist or cannot be reacted to.")
 	}
@@ -273,9 +267,9 @@ func (w *world) reactionFate(m *message, who *person) *wire.Error {
 
 // markRead marks a user's message, and all before it, as read by the business.
 func (s *Simulator) markRead(c *call) (any, error) {
-	id := c.text("message_id")
+	id := c.form.Text("message_id")
 	digits, direction, ok := wire.ReadMessageID(id)
-	if c.text("status") != "read" || !ok || direction != wire.FromUser {
+	if c.form.Text("status") != "read" || !ok || direction != wire.FromUser {
 		return nil, wire.Refusal(131009, "Param status must be read, and message_id a message that was received.")
 	}
 	typing, wanted := c.form["typing_indicator"].(object)

@@ -31,19 +31,14 @@ func scopes() []string {
 
 // exchange gives a business's token for a code.
 func (s *Simulator) exchange(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	client := s.world.apps[c.text("client_id")]
-	if client == nil || client.Secret != c.text("client_secret") {
+	client := s.world.apps[c.form.Text("client_id")]
+	if client == nil || client.Secret != c.form.Text("client_secret") {
 		return nil, wire.Refusal(1, "Error validating client secret.")
 	}
-	if c.text("grant_type") == "client_credentials" {
+	if c.form.Text("grant_type") == "client_credentials" {
 		return object{"access_token": client.ID + "|" + client.Secret, "token_type": "bearer"}, nil
 	}
-	given := s.world.codes[c.text("code")]
+	given := s.world.codes[c.form.Text("code")]
 	switch {
 	case given == nil || given.app != client.ID:
 		return nil, wire.Refusal(100, "Invalid verification code format.").With(36008)
@@ -85,7 +80,7 @@ func (s *Simulator) debugToken(c *call) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := s.world.tokenOf(asked, c.now)
+	found, err := s.tokenOf(asked, c.now)
 	if known := s.world.tokens[asked]; known != nil {
 		found = known
 	}
@@ -151,20 +146,14 @@ type signup struct {
 }
 
 // simSignup does what the dialog does, and answers what it posts: the code, and the ids.
-func (s *Simulator) simSignup(c *controlled) (any, error) {
-	var in signup
-	if err := c.into(&in); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Simulator) simSignup(c *controlled, in signup) (any, error) {
 	if in.AppID == "" {
 		in.AppID = s.config.AppID
 	}
 	if s.world.apps[in.AppID] == nil {
 		return nil, wire.Refusal(100, "there is no app %s", in.AppID)
 	}
-	owner, n, err := s.join(in, c.call.now)
+	owner, n, err := s.join(in, c.now)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +161,7 @@ func (s *Simulator) simSignup(c *controlled) (any, error) {
 	if len(s.world.codes) >= maxCodes {
 		clear(s.world.codes)
 	}
-	s.world.codes[value] = &code{app: in.AppID, account: owner.ID, expires: c.call.now.Add(codeLife)}
+	s.world.codes[value] = &code{app: in.AppID, account: owner.ID, expires: c.now.Add(codeLife)}
 	data := object{"waba_id": owner.ID, "business_id": owner.Business}
 	answer := object{"code": value, "event": "FINISH", "data": data}
 	switch {
@@ -223,8 +212,7 @@ func (s *Simulator) join(in signup, now time.Time) (owner *account, n *number, e
 func (s *Simulator) partnerAdded(appID string, owner *account) {
 	ours := &account{ID: owner.ID, Business: owner.Business, subscribed: map[string]override{appID: {}}}
 	s.tell(event{
-		account: ours, field: "account_update", at: s.Now(), entry: s.world.accounts[DefaultAccountID].Business, value: func(*app) any {
-			return object{"event": "PARTNER_ADDED", "waba_info": object{"waba_id": owner.ID, "owner_business_id": owner.Business}}
-		},
+		account: ours, field: "account_update", at: s.Now(), entry: s.world.accounts[DefaultAccountID].Business,
+		value: object{"event": "PARTNER_ADDED", "waba_info": object{"waba_id": owner.ID, "owner_business_id": owner.Business}},
 	})
 }

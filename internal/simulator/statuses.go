@@ -116,7 +116,7 @@ func (s *Simulator) report(d *dispatch, next step) {
 	s.advance(d.id, next.status, d.failure)
 	s.tell(event{
 		account: d.number.Account, number: d.number, field: fieldMessages,
-		value: func(a *app) any { return s.statusValue(d, next, a) },
+		valueFor: func(a *app) any { return s.statusValue(d, next, a) },
 	})
 }
 

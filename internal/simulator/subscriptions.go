@@ -10,10 +10,7 @@ import (
 
 // subscribe lets the token's app hear of an account, elsewhere if it says so.
 func (s *Simulator) subscribe(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	elsewhere := override{URL: c.text("override_callback_uri"), VerifyToken: c.text("verify_token")}
+	elsewhere := override{URL: c.form.Text("override_callback_uri"), VerifyToken: c.form.Text("verify_token")}
 	if elsewhere.URL != "" {
 		if err := s.verified(c.r.Context(), elsewhere.URL, elsewhere.VerifyToken); err != nil {
 			return nil, err
@@ -26,8 +23,6 @@ func (s *Simulator) subscribe(c *call) (any, error) {
 }
 
 func (s *Simulator) unsubscribe(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if _, subscribed := c.account.subscribed[c.token.App]; !subscribed {
 		return nil, wire.Refusal(100, "The app is not subscribed to this account.")
 	}
@@ -36,8 +31,6 @@ func (s *Simulator) unsubscribe(c *call) (any, error) {
 }
 
 func (s *Simulator) listSubscribed(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	data := []object{}
 	for _, id := range slices.Sorted(maps.Keys(c.account.subscribed)) {
 		line := object{"whatsapp_business_api_data": object{
@@ -53,8 +46,6 @@ func (s *Simulator) listSubscribed(c *call) (any, error) {
 
 // readSubscription shows where an app's callbacks go.
 func (s *Simulator) readSubscription(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c.app.CallbackURL == "" {
 		return object{"data": []object{}}, nil
 	}
@@ -69,11 +60,8 @@ func (s *Simulator) readSubscription(c *call) (any, error) {
 
 // changeSubscription moves an app's callbacks, after the new address proved itself.
 func (s *Simulator) changeSubscription(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	address, verifyToken := c.text("callback_url"), c.text("verify_token")
-	if c.text("object") != "whatsapp_business_account" || address == "" {
+	address, verifyToken := c.form.Text("callback_url"), c.form.Text("verify_token")
+	if c.form.Text("object") != "whatsapp_business_account" || address == "" {
 		return nil, wire.Refusal(100, "The parameters object and callback_url are required.")
 	}
 	if err := s.verified(c.r.Context(), address, verifyToken); err != nil {
@@ -82,7 +70,7 @@ func (s *Simulator) changeSubscription(c *call) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.app.CallbackURL, c.app.VerifyToken = address, verifyToken
-	if fields := c.text("fields"); fields != "" {
+	if fields := c.form.Text("fields"); fields != "" {
 		c.app.Fields = strings.Split(fields, ",")
 	}
 	return success(), nil

@@ -10,12 +10,13 @@ import (
 
 // event is something that subscribed apps are told.
 type event struct {
-	account *account
-	number  *number // whose override counts; nil for events of the account
-	field   string
-	value   func(a *app) any
-	entry   string    // in place of the account's id
-	at      time.Time // zero leaves the entry's time out, as messages do
+	account  *account
+	number   *number // whose override counts; nil for events of the account
+	field    string
+	value    any
+	valueFor func(a *app) any // in place of value, when it depends on the app
+	entry    string           // in place of the account's id
+	at       time.Time        // zero leaves the entry's time out, as messages do
 }
 
 // tell posts an event to every app that subscribed to the account; now and then it gets
@@ -36,7 +37,11 @@ func (s *Simulator) tell(e event) {
 			s.counts.lost.Add(1)
 			continue
 		}
-		update := courier.Update{Entry: e.account.ID, Field: e.field, Value: encode(e.value(a))}
+		value := e.value
+		if e.valueFor != nil {
+			value = e.valueFor(a)
+		}
+		update := courier.Update{Entry: e.account.ID, Field: e.field, Value: encode(value)}
 		if e.entry != "" {
 			update.Entry = e.entry
 		}

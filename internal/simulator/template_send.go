@@ -39,12 +39,12 @@ func templateName(written any) string {
 }
 
 // sendable finds the template of a message and refuses parameters that do not fit it.
-func (w *world) sendable(owner *account, m *message) (*template, error) {
+func (s *Simulator) sendable(owner *account, m *message) (*template, error) {
 	of, _ := m.content.(object)
 	language, _ := of["language"].(object)
 	code, _ := language["code"].(string)
 	name := templateName(of)
-	t := w.names[templateName3{owner.ID, name, code}]
+	t := s.world.names[templateName3{owner.ID, name, code}]
 	switch {
 	case t == nil:
 		return nil, wire.Refusal(132001, "template name (%s) does not exist in %s", name, code).With(2494015)

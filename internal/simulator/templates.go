@@ -77,8 +77,6 @@ var defaultTemplateFields = []string{"name", "parameter_format", "components", "
 
 func (s *Simulator) listTemplates(c *call) (any, error) {
 	query := c.r.URL.Query()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var listed []object
 	for _, id := range slices.Sorted(maps.Keys(s.world.templates)) {
 		t := s.world.templates[id]
@@ -93,8 +91,6 @@ func (s *Simulator) listTemplates(c *call) (any, error) {
 }
 
 func (s *Simulator) readTemplate(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	read := c.template.read()
 	read["health_status"] = health(c.account, object{fieldEntity: "MESSAGE_TEMPLATE", "id": c.template.ID},
 		c.template.Status == statusApproved)
@@ -103,12 +99,9 @@ func (s *Simulator) readTemplate(c *call) (any, error) {
 
 // createTemplate takes a template in; the review comes later.
 func (s *Simulator) createTemplate(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
 	t := &template{Status: "PENDING", Quality: "UNKNOWN", Format: "POSITIONAL", account: c.account, created: c.now}
-	t.Name, t.Language, t.Category = c.text("name"), c.text("language"), strings.ToUpper(c.text("category"))
-	if format := strings.ToUpper(c.text("parameter_format")); format != "" {
+	t.Name, t.Language, t.Category = c.form.Text("name"), c.form.Text("language"), strings.ToUpper(c.form.Text("category"))
+	if format := strings.ToUpper(c.form.Text("parameter_format")); format != "" {
 		t.Format = format
 	}
 	t.Components, _ = c.form["components"].([]any)
@@ -116,10 +109,8 @@ func (s *Simulator) createTemplate(c *call) (any, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	w := s.world
-	if err := w.mayCreate(t, c.now); err != nil {
+	if err := s.mayCreate(t, c.now); err != nil {
 		return nil, err
 	}
 	t.ID = w.id(templateSeries)
@@ -133,15 +124,15 @@ func (w *world) addTemplate(t *template) {
 	w.templates[t.ID], w.names[t.key()] = t, t
 }
 
-func (w *world) mayCreate(t *template, now time.Time) error {
-	if w.names[t.key()] != nil {
+func (s *Simulator) mayCreate(t *template, now time.Time) error {
+	if s.world.names[t.key()] != nil {
 		return wire.Refusal(100, "There is already %s content for this template.", t.Language).With(2388024).
 			Said("Content in this language already exists",
 				"There is already "+t.Language+" content for this template. You can create a new template and try again.")
 	}
 	t.account.created = slices.DeleteFunc(t.account.created, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
 	count := 0
-	for _, other := range w.templates {
+	for _, other := range s.world.templates {
 		if other.account == t.account {
 			count++
 		}
@@ -175,18 +166,13 @@ func (s *Simulator) awaitReview(t *template) {
 }
 
 func (s *Simulator) editTemplate(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t := c.template
 	if t.Status != statusApproved && t.Status != "REJECTED" && t.Status != "PAUSED" {
 		return nil, wire.Refusal(100, "A template with status %s cannot be edited.", t.Status).With(2593002).
 			Said("Message template cannot be edited", "Only templates that are approved, rejected or paused can be edited.")
 	}
 	changed := *t
-	if category := strings.ToUpper(c.text("category")); category != "" && category != t.Category {
+	if category := strings.ToUpper(c.form.Text("category")); category != "" && category != t.Category {
 		if t.Status == statusApproved {
 			return nil, wire.Refusal(100, "The category of an approved template cannot be edited.").With(2388049).
 				Said("Category cannot be edited", "The category of an approved message template cannot be changed.")
@@ -196,7 +182,7 @@ func (s *Simulator) editTemplate(c *call) (any, error) {
 	if components, given := c.form["components"].([]any); given {
 		changed.Components = components
 	}
-	if format := strings.ToUpper(c.text("parameter_format")); format != "" {
+	if format := strings.ToUpper(c.form.Text("parameter_format")); format != "" {
 		changed.Format = format
 	}
 	if err := changed.check(); err != nil {
@@ -235,16 +221,11 @@ func (t *template) mayEdit(now time.Time) error {
 
 // deleteTemplates removes all languages of a name, one template of it, or several ids.
 func (s *Simulator) deleteTemplates(c *call) (any, error) {
-	if err := c.read(); err != nil {
-		return nil, err
-	}
-	name, one := c.text("name"), c.text("hsm_id")
-	several := strings.FieldsFunc(c.text("hsm_ids"), func(r rune) bool { return strings.ContainsRune(`[]", `, r) })
+	name, one := c.form.Text("name"), c.form.Text("hsm_id")
+	several := strings.FieldsFunc(c.form.Text("hsm_ids"), func(r rune) bool { return strings.ContainsRune(`[]", `, r) })
 	if name == "" && len(several) == 0 {
 		return nil, wire.Refusal(100, "The parameter name is required.")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var gone []*template
 	for _, t := range s.world.templates {
 		named := name == t.Name && (one == "" || one == t.ID)
@@ -270,8 +251,6 @@ func (s *Simulator) deleteTemplates(c *call) (any, error) {
 }
 
 func (s *Simulator) unpauseTemplate(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if c.template.Status != "PAUSED" {
 		return object{"success": false, "reason": "The template is not paused."}, nil
 	}

@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxBody is the largest JSON body or form that is read, in bytes.
+const maxBody = 1 << 20
+
+// Form holds the parameters of a request by name.
+type Form map[string]any
+
+// ReadForm reads the parameters of a request: the JSON body, or else the form, and the query.
+func ReadForm(w http.ResponseWriter, r *http.Request) (Form, error) {
+	form := Form{}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, Refusal(100, "The request body cannot be read.")
+	}
+	encoded := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
+	if encoded && !strings.HasPrefix(strings.TrimSpace(string(body)), "{") { // curl -d calls JSON a form
+		values, _ := url.ParseQuery(string(body)) // a malformed pair is left out
+		form.add(values)
+	} else if len(body) > 0 {
+		if err := json.Unmarshal(body, &form); err != nil {
+			return nil, Refusal(100, "The request body is not a JSON object.")
+		}
+	}
+	form.add(r.URL.Query())
+	return form, nil
+}
+
+// add takes the values whose names the form does not have yet.
+func (f Form) add(values url.Values) {
+	for name := range values {
+		if _, given := f[name]; !given {
+			f[name] = values.Get(name)
+		}
+	}
+}
+
+// Text returns a parameter as text. A JSON number is written without a fraction.
+func (f Form) Text(name string) string {
+	switch value := f[name].(type) {
+	case string:
+		return value
+	case float64:
+		return fmt.Sprintf("%.0f", value)
+	default:
+		return ""
+	}
+}
+
+// Answer writes a JSON answer.
+func Answer(w http.ResponseWriter, status int, body any) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		status, encoded = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be encoded","code":1}}`)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(encoded) // fails only when the client has gone
+}
