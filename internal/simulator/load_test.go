@@ -22,7 +22,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// load is a client, a network and an app in one process, over real connections.
+// load is a client, a simulator and an app in one process, over TCP.
 type load struct {
 	t        *testing.T
 	url      string
@@ -73,8 +73,8 @@ func (l *load) post(path, body string) int {
 	return response.StatusCode
 }
 
-// run sends at a rate for a while, to 100,000 people in turn, and returns how
-// many were accepted and how long it took.
+// run sends at a rate for a period, to 100,000 users in turn, and returns how many sends were
+// accepted and how long it took.
 func (l *load) run(perSecond int, period time.Duration) (accepted int64, took time.Duration) {
 	total := int64(float64(perSecond) * period.Seconds())
 	began := time.Now()
@@ -86,7 +86,7 @@ func (l *load) run(perSecond int, period time.Duration) (accepted int64, took ti
 			var mine []time.Duration
 			for i := next.Add(1) - 1; i < total; i = next.Add(1) - 1 {
 				due := began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))
-				time.Sleep(time.Until(due)) // the pace is what is measured against
+				time.Sleep(time.Until(due)) // keeps the rate
 				start := time.Now()
 				if l.post("/v24.0/100000000000001/messages", fmt.Sprintf(
 					`{"messaging_product":"whatsapp","recipient_type":"individual","to":"+1303%07d","type":"text",`+
@@ -110,7 +110,7 @@ func (l *load) percentile(share float64) time.Duration {
 	return l.times[int(share*float64(len(l.times)-1))].Round(10 * time.Microsecond)
 }
 
-// heap is what is alive, in MiB.
+// heap returns the size of the live heap in MiB.
 func heap() float64 {
 	runtime.GC()
 	var stats runtime.MemStats
@@ -118,9 +118,9 @@ func heap() float64 {
 	return float64(stats.HeapAlloc) / (1 << 20)
 }
 
-// TestProof_Load sends with statuses and then silently. In the normal run it is a moment
-// and only wants that nothing is lost; PARLEY_PROOF=full, or a duration, wants the rates
-// and a flat memory too. It is alone in wanting the machine for itself.
+// TestProof_Load sends with statuses and then silently. In the normal run it takes a second and
+// checks that nothing is lost. With PARLEY_PROOF=full, or a duration, it checks the rates and
+// the memory too, and needs an idle machine.
 func TestProof_Load(t *testing.T) {
 	t.Parallel()
 	withStatuses, silently, strict := time.Second, 500*time.Millisecond, true
@@ -140,7 +140,7 @@ func TestProof_Load(t *testing.T) {
 			`{"window":"off","throughput_limit":false,"pair_limit":false,"read_delay_ms":1000,"silent":`+more+`}`))
 	}
 	settings("false")
-	l.run(500, min(withStatuses/2, 20*time.Second)) // fills what is bounded
+	l.run(500, min(withStatuses/2, 20*time.Second)) // fills the bounded stores
 	before := heap()
 	warm := int64(500 * min(withStatuses/2, 20*time.Second).Seconds())
 	accepted, took := l.run(500, withStatuses)
@@ -152,7 +152,7 @@ func TestProof_Load(t *testing.T) {
 		rate, took.Round(time.Second/10), l.percentile(0.5), l.percentile(0.99), before, after, accepted)
 	if strict {
 		require.InDelta(t, 500, rate, 10)
-		require.Less(t, (after-before)*(1<<20), 16<<20+float64(accepted)*400, "memory grows by the sent log alone")
+		require.Less(t, (after-before)*(1<<20), 16<<20+float64(accepted)*400, "memory grows by the sent log only")
 	}
 	settings("true")
 	accepted, took = l.run(3000, silently)

@@ -16,27 +16,27 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-func TestSend_LivesThroughItsStatuses(t *testing.T) {
+func TestSend_Accepted_ReportsSentDeliveredRead(t *testing.T) {
 	t.Parallel()
-	play(t, func(s *scene) {
-		status, answer := s.send(message(ada, object{"biz_opaque_callback_data": "msg_1:1"}))
+	run(t, func(f *fixture) {
+		status, answer := f.send(message(ada, object{"biz_opaque_callback_data": "msg_1:1"}))
 		require.Equal(t, http.StatusOK, status)
 		require.Equal(t, "+"+ada, dig(answer, "contacts", 0, "input"))
 		require.Equal(t, ada, dig(answer, "contacts", 0, "wa_id"))
 		id := dig(answer, "messages", 0, "id")
-		s.pass(3 * time.Second)
-		posts := s.taken()
+		f.advance(3 * time.Second)
+		posts := f.takePosts()
 		require.Len(t, posts, 3)
 		for i, want := range []string{"sent", "delivered", "read"} {
-			told := dig(posts[i].body, "entry", 0, "changes", 0, "value", "statuses", 0)
-			require.Equal(t, want, dig(told, "status"))
-			require.Equal(t, id, dig(told, "id"))
-			require.Equal(t, "msg_1:1", dig(told, "biz_opaque_callback_data"))
+			status := dig(posts[i].body, "entry", 0, "changes", 0, "value", "statuses", 0)
+			require.Equal(t, want, dig(status, "status"))
+			require.Equal(t, id, dig(status, "id"))
+			require.Equal(t, "msg_1:1", dig(status, "biz_opaque_callback_data"))
 			mac := hmac.New(sha256.New, []byte(canary.AppSecret))
 			mac.Write(posts[i].raw)
 			require.Equal(t, "sha256="+hex.EncodeToString(mac.Sum(nil)), posts[i].signature)
 		}
-		_, listed := s.call(http.MethodGet, "/sim/sent?to="+ada, "", nil)
+		_, listed := f.call(http.MethodGet, "/sim/sent?to="+ada, "", nil)
 		require.Equal(t, id, dig(listed, "data", 0, "id"))
 		require.Equal(t, "msg_1:1", dig(listed, "data", 0, "opaque"))
 		require.Equal(t, "text", dig(listed, "data", 0, "type"))
@@ -44,7 +44,7 @@ func TestSend_LivesThroughItsStatuses(t *testing.T) {
 	})
 }
 
-func TestSend_Refusals(t *testing.T) {
+func TestSend_InvalidBodies_AreRefused(t *testing.T) {
 	t.Parallel()
 	interactive := func(content object) object {
 		return message(ada, object{"type": "interactive", "interactive": content})
@@ -66,7 +66,7 @@ func TestSend_Refusals(t *testing.T) {
 		"with empty text":               {message(ada, object{"text": object{"body": ""}}), 131008},
 		"with long text":                {message(ada, object{"text": object{"body": long}}), 131009},
 		"with text that is a number":    {message(ada, object{"text": object{"body": 1}}), 131009},
-		"to nobody":                     {message("12"), 131009},
+		"to a short number":             {message("12"), 131009},
 		"to itself":                     {message("15550199001"), 131021},
 		"to a foreign user id":          {message(ada, object{"to": nil, "recipient": "US.13491208655302741918"}), 131009},
 		"image without source":          {message(ada, object{"type": "image", "image": object{"caption": "x"}}), 131008},
@@ -88,63 +88,63 @@ func TestSend_Refusals(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, func(s *scene) {
+			run(t, func(f *fixture) {
 				if c.body["recipient"] == "?" {
-					c.body["recipient"] = dig(s.sim1("users", object{"phone": ada}), "user_ids", simulator.DefaultAccountID)
+					c.body["recipient"] = dig(f.control("users", object{"phone": ada}), "user_ids", simulator.DefaultAccountID)
 				}
-				code, _ := s.refused(c.body)
+				code, _ := f.refused(c.body)
 				require.Equal(t, c.code, code)
 			})
 		})
 	}
 }
 
-func TestSend_OutsideOfTheWindowFailsLater(t *testing.T) {
+func TestSend_WindowClosed_FailsLater(t *testing.T) {
 	t.Parallel()
-	play(t, func(s *scene) {
-		s.accepted(message(stranger))
-		s.pass(time.Second)
-		failed := s.statuses()
+	run(t, func(f *fixture) {
+		f.accepted(message(stranger))
+		f.advance(time.Second)
+		failed := f.statuses()
 		require.Equal(t, "failed", names(failed))
 		require.InDelta(t, 131047, dig(failed[0], "errors", 0, "code"), 0)
 
-		s.accepted(template(stranger, "hello_world"))
-		s.pass(3 * time.Second)
-		require.Equal(t, "sent delivered read", names(s.statuses()), "templates need no window")
+		f.accepted(template(stranger, "hello_world"))
+		f.advance(3 * time.Second)
+		require.Equal(t, "sent delivered read", names(f.statuses()), "templates need no window")
 
-		s.sim1("inbound", object{"from": stranger, "type": "text"})
-		s.pass(0)
-		s.changes()
-		s.accepted(message(stranger))
-		s.pass(3 * time.Second)
-		require.Equal(t, "sent delivered read", names(s.statuses()))
+		f.control("inbound", object{"from": stranger, "type": "text"})
+		f.advance(0)
+		f.changes()
+		f.accepted(message(stranger))
+		f.advance(3 * time.Second)
+		require.Equal(t, "sent delivered read", names(f.statuses()))
 
-		s.sim1("clock", object{"advance_seconds": 24 * 3600})
-		s.accepted(message(stranger))
-		s.pass(time.Second)
-		require.Equal(t, "failed", names(s.statuses()), "a day later it is closed again")
+		f.control("clock", object{"advance_seconds": 24 * 3600})
+		f.accepted(message(stranger))
+		f.advance(time.Second)
+		require.Equal(t, "failed", names(f.statuses()), "closed again after a day")
 
-		s.sim1("settings", object{"window": "sync"})
-		code, _ := s.refused(message(stranger))
+		f.control("settings", object{"window": "sync"})
+		code, _ := f.refused(message(stranger))
 		require.Equal(t, 131047, code)
-		s.sim1("settings", object{"window": "off"})
-		s.accepted(message(stranger))
-		s.pass(3 * time.Second)
-		require.Equal(t, "sent delivered read", names(s.statuses()))
+		f.control("settings", object{"window": "off"})
+		f.accepted(message(stranger))
+		f.advance(3 * time.Second)
+		require.Equal(t, "sent delivered read", names(f.statuses()))
 	})
 }
 
-func TestSend_ReservedNumbers(t *testing.T) {
+func TestSend_ReservedNumbers_ForceTheirStatuses(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{4, 190, 131056, 130429, 131031, 131042, 368, 132015, 80007, 131000} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
-			play(t, func(s *scene) {
-				got, _ := s.refused(message(fmt.Sprintf("15554%06d", code)))
+			run(t, func(f *fixture) {
+				got, _ := f.refused(message(fmt.Sprintf("15554%06d", code)))
 				require.Equal(t, code, got)
-				s.accepted(message(fmt.Sprintf("15552%06d", code)))
-				s.pass(10 * time.Second)
-				failed := s.statuses()
+				f.accepted(message(fmt.Sprintf("15552%06d", code)))
+				f.advance(10 * time.Second)
+				failed := f.statuses()
 				require.Equal(t, "failed", names(failed))
 				require.InDelta(t, code, dig(failed[0], "errors", 0, "code"), 0)
 			})
@@ -156,82 +156,82 @@ func TestSend_ReservedNumbers(t *testing.T) {
 	} {
 		t.Run(number, func(t *testing.T) {
 			t.Parallel()
-			play(t, func(s *scene) {
-				s.accepted(message(number))
-				s.pass(10 * time.Second)
-				require.Equal(t, want, names(s.statuses()))
+			run(t, func(f *fixture) {
+				f.accepted(message(number))
+				f.advance(10 * time.Second)
+				require.Equal(t, want, names(f.statuses()))
 			}, object{"window": "off"})
 		})
 	}
 }
 
-func TestSend_ReservedAnswers(t *testing.T) {
+func TestSend_ReservedNumbers_ForceTheirAnswers(t *testing.T) {
 	t.Parallel()
-	play(t, func(s *scene) {
+	run(t, func(f *fixture) {
 		for _, status := range []int{429, 500, 503, 418} {
-			_, got := s.refused(message(fmt.Sprintf("15559000%d", status)))
+			_, got := f.refused(message(fmt.Sprintf("15559000%d", status)))
 			require.Equal(t, status, got)
 		}
-		require.PanicsWithValue(t, http.ErrAbortHandler, func() { s.send(message("15559000003")) }, "the connection is cut")
-		recorder := s.serve(http.MethodPost, "/v24.0/100000000000001/messages", canary.Token, message("15559000004"))
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { f.send(message("15559000003")) }, "the connection is cut")
+		recorder := f.serve(http.MethodPost, "/v24.0/100000000000001/messages", canary.Token, message("15559000004"))
 		require.Equal(t, http.StatusOK, recorder.Code)
 		require.Contains(t, recorder.Body.String(), "<html>")
-		began := time.Now()
-		s.accepted(message("15559000005"))
-		require.Equal(t, 5*time.Second, time.Since(began))
-		s.pass(10 * time.Second)
-		require.Len(t, s.statuses(), 9, "all three were accepted")
+		start := time.Now()
+		f.accepted(message("15559000005"))
+		require.Equal(t, 5*time.Second, time.Since(start))
+		f.advance(10 * time.Second)
+		require.Len(t, f.statuses(), 9, "all three were accepted")
 	}, object{"window": "off"})
 }
 
-func TestSend_ByUserID(t *testing.T) {
+func TestSend_ByUserID_OldIDIsRefused(t *testing.T) {
 	t.Parallel()
-	play(t, func(s *scene) {
-		id := dig(s.sim1("users", object{"phone": ada}), "user_ids", simulator.DefaultAccountID).(string)
+	run(t, func(f *fixture) {
+		id := dig(f.control("users", object{"phone": ada}), "user_ids", simulator.DefaultAccountID).(string)
 		require.Regexp(t, `^[A-Z]{2}[.][0-9]{1,128}$`, id)
-		status, answer := s.send(message(ada, object{"to": nil, "recipient": id}))
+		status, answer := f.send(message(ada, object{"to": nil, "recipient": id}))
 		require.Equal(t, http.StatusOK, status)
 		require.Equal(t, object{"input": id, "user_id": id}, dig(answer, "contacts", 0))
-		s.pass(3 * time.Second)
-		for _, told := range s.statuses() {
-			require.Equal(t, id, told["recipient_user_id"])
+		f.advance(3 * time.Second)
+		for _, status := range f.statuses() {
+			require.Equal(t, id, status["recipient_user_id"])
 		}
-		rotated := s.sim1("system", object{"from": ada, "type": "user_changed_user_id"})
-		code, _ := s.refused(message(ada, object{"to": nil, "recipient": id}))
-		require.Equal(t, 131009, code, "the old id is retired")
-		s.accepted(message(ada, object{"to": nil, "recipient": rotated["user_id"]}))
+		rotated := f.control("system", object{"from": ada, "type": "user_changed_user_id"})
+		code, _ := f.refused(message(ada, object{"to": nil, "recipient": id}))
+		require.Equal(t, 131009, code, "the old id is no longer valid")
+		f.accepted(message(ada, object{"to": nil, "recipient": rotated["user_id"]}))
 	})
 }
 
-func TestSend_PeopleWhoDoNotAnswerAsUsual(t *testing.T) {
+func TestSend_UserFlags_ChangeTheStatuses(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{"no_receipts": "sent delivered", "blocked": "sent", "absent": "failed"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			play(t, func(s *scene) {
-				s.sim1("users", object{"phone": ada, flag: true})
-				s.accepted(message(ada))
-				s.pass(5 * time.Second)
-				require.Equal(t, want, names(s.statuses()))
+			run(t, func(f *fixture) {
+				f.control("users", object{"phone": ada, flag: true})
+				f.accepted(message(ada))
+				f.advance(5 * time.Second)
+				require.Equal(t, want, names(f.statuses()))
 			})
 		})
 	}
-	t.Run("who stopped marketing", func(t *testing.T) {
+	t.Run("stopped marketing", func(t *testing.T) {
 		t.Parallel()
-		play(t, func(s *scene) {
-			s.sim1("preferences", object{"from": ada, "value": "stop"})
-			s.pass(0)
-			require.Equal(t, "user_preferences", s.changes()[0].field)
+		run(t, func(f *fixture) {
+			f.control("preferences", object{"from": ada, "value": "stop"})
+			f.advance(0)
+			require.Equal(t, "user_preferences", f.changes()[0].field)
 			sale := template(ada, "spring_sale",
 				object{"type": "header", "parameters": []any{object{"type": "image", "image": object{"link": "https://x.test/a.png"}}}},
 				object{"type": "body", "parameters": []any{object{"type": "text", "text": "Ada"}}})
-			s.accepted(sale)
-			s.pass(3 * time.Second)
-			require.InDelta(t, 131050, dig(s.statuses()[0], "errors", 0, "code"), 0)
-			s.sim1("preferences", object{"from": ada, "value": "resume"})
-			s.accepted(sale)
-			s.pass(3 * time.Second)
-			require.Equal(t, "sent delivered read", names(s.statuses()))
+			f.accepted(sale)
+			f.advance(3 * time.Second)
+			require.InDelta(t, 131050, dig(f.statuses()[0], "errors", 0, "code"), 0)
+			f.control("preferences", object{"from": ada, "value": "resume"})
+			f.accepted(sale)
+			f.advance(3 * time.Second)
+			require.Equal(t, "sent delivered read", names(f.statuses()))
 		})
 	})
 }

@@ -55,7 +55,7 @@ const (
 )
 
 // Learn refuses what the network refuses at creation, and learns the shape.
-func Learn(t Template) (Shape, error) {
+func ParseTemplate(t Template) (Shape, error) {
 	learned, err := t.learn(t.Components, 1024)
 	if err != nil {
 		return Shape{}, err

@@ -66,3 +66,15 @@ func Answer(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(encoded) // fails only when the client has gone
 }
+
+// Success is the answer to every write except a send.
+func Success() map[string]any { return map[string]any{"success": true} }
+
+// Encode encodes a value of the simulator's own types, which cannot fail.
+func Encode(value any) []byte {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return []byte("null")
+	}
+	return encoded
+}

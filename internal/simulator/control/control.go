@@ -1,0 +1,198 @@
+// Package control serves the API under /sim, by which tests and developers control the
+// simulated network: users write, templates are reviewed, sends fail, time passes.
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/simulator/state"
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// object is a JSON object that is built or read by hand.
+type object = map[string]any
+
+// Server answers requests under /sim.
+type Server struct{ *state.Simulation }
+
+// request is one request under /sim.
+type request struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	id   string // in the path of a template
+	now  time.Time
+	form wire.Form
+}
+
+// into decodes the form into target. Fields that the form does not name keep their value.
+func (c *request) into(target any) error {
+	if err := json.Unmarshal(wire.Encode(c.form), target); err != nil {
+		return wire.Refusal(100, "%s", err.Error())
+	}
+	return nil
+}
+
+// intoStrict is into, but refuses fields that target does not have.
+func (c *request) intoStrict(target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(wire.Encode(c.form)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(target); err != nil {
+		return wire.Refusal(100, "%s", err.Error())
+	}
+	return nil
+}
+
+// handler returns the body of the answer.
+type handler func(s *Server, c *request) (any, error)
+
+// locked holds the lock while handle runs.
+func locked(handle handler) handler {
+	return func(s *Server, c *request) (any, error) {
+		s.Lock()
+		defer s.Unlock()
+		return handle(s, c)
+	}
+}
+
+// form reads the form of a request before handle runs.
+func form(handle handler) handler {
+	return func(s *Server, c *request) (answer any, err error) {
+		if c.form, err = wire.ReadForm(c.w, c.r); err != nil {
+			return nil, err
+		}
+		return handle(s, c)
+	}
+}
+
+// decoded reads the form into the argument of handle, and holds the lock while it runs.
+func decoded[In any](handle func(s *Server, c *request, in In) (any, error)) handler {
+	return form(locked(func(s *Server, c *request) (any, error) {
+		var in In
+		if err := c.into(&in); err != nil {
+			return nil, err
+		}
+		return handle(s, c, in)
+	}))
+}
+
+// routes holds the operations by method and path under /sim; `*` stands for an id.
+var routes = map[string]handler{
+	"POST inbound":              decoded((*Server).receiveMessage),
+	"GET sent":                  locked((*Server).listSent),
+	"POST script":               form(locked((*Server).addScript)),
+	"GET script":                locked((*Server).listScripts),
+	"DELETE script":             locked((*Server).clearScripts),
+	"GET settings":              locked((*Server).readSettings),
+	"POST settings":             form(locked((*Server).changeSettings)),
+	"POST templates/*/review":   decoded((*Server).reviewTemplate),
+	"POST templates/*/quality":  form(locked((*Server).changeTemplateQuality)),
+	"POST templates/*/category": form(locked((*Server).changeTemplateCategory)),
+	"POST preferences":          decoded((*Server).changePreferences),
+	"POST system":               decoded((*Server).changeIdentity),
+	"POST echo":                 decoded((*Server).sendEcho),
+	"POST account-update":       form(locked((*Server).updateAccount)),
+	"POST notify":               decoded((*Server).notifyField),
+	"POST reset":                (*Server).reset,
+	"POST clock":                form((*Server).advanceClock),
+	"GET state":                 locked((*Server).readState),
+	"GET thread":                locked((*Server).readThread),
+	"GET stats":                 (*Server).readStats,
+	"GET callbacks":             locked((*Server).listCallbacks),
+	"POST apps":                 form((*Server).saveApp),
+	"POST accounts":             form(locked((*Server).saveAccount)),
+	"POST numbers":              decoded((*Server).saveNumber),
+	"POST users":                form(locked((*Server).saveUser)),
+	"POST tokens":               form(locked((*Server).saveToken)),
+	"POST signup":               decoded((*Server).signUp),
+	"POST media":                (*Server).uploadFile,
+}
+
+// ServeHTTP answers a request under /sim.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &request{w: w, r: r, now: s.Now()}
+	path := strings.Trim(strings.TrimPrefix(r.URL.Path, "/sim/"), "/")
+	if segments := strings.Split(path, "/"); len(segments) == 3 {
+		c.id, segments[1] = segments[1], "*"
+		path = strings.Join(segments, "/")
+	}
+	if id, isFile := strings.CutPrefix(path, "media/"); isFile && r.Method == http.MethodGet {
+		s.serveFile(w, r, id)
+		return
+	}
+	handle, found := routes[r.Method+" "+path]
+	if !found {
+		wire.Answer(w, http.StatusNotFound, object{"error": object{"message": "no such control: " + r.Method + " /sim/" + path}})
+		return
+	}
+	body, err := handle(s, c)
+	if refusal := new(wire.Error); errors.As(err, &refusal) {
+		wire.Answer(w, http.StatusBadRequest, object{"error": object{"message": refusal.Details, "code": refusal.Code}})
+		return
+	}
+	if err != nil {
+		wire.Answer(w, http.StatusBadRequest, object{"error": object{"message": err.Error()}})
+		return
+	}
+	wire.Answer(w, http.StatusOK, body)
+}
+
+// setIfNotEmpty sets a field, or leaves it out when the value is empty.
+func setIfNotEmpty(of object, name, value string) {
+	if value != "" {
+		of[name] = value
+	}
+}
+
+// findNumber returns the number with an id, the fixture's without an id.
+func (s *Server) findNumber(id string) (*state.Number, error) {
+	if id == "" {
+		id = state.DefaultPhoneNumberID
+	}
+	if n := s.Data.Numbers[id]; n != nil {
+		return n, nil
+	}
+	return nil, wire.Refusal(100, "there is no phone number %s", id)
+}
+
+// findUser returns the user with a phone number or a user id.
+func (s *Server) findUser(n *state.Number, phone, userID string) (*state.User, error) {
+	if phone != "" {
+		digits, ok := wire.UserDigits(phone)
+		if !ok {
+			return nil, wire.Refusal(100, "%q is not a phone number", phone)
+		}
+		return s.Data.Users.ByPhone(digits), nil
+	}
+	if user := s.Data.Users.ByUserID(userID, n.Account); user != nil {
+		return user, nil
+	}
+	return nil, wire.Refusal(100, "from or user_id must name a user")
+}
+
+// numberAndUser returns the number and the user that a body names.
+func (s *Server) numberAndUser(in inboundMessage) (*state.Number, *state.User, error) {
+	n, err := s.findNumber(in.PhoneNumberID)
+	if err != nil {
+		return nil, nil, err
+	}
+	user, err := s.findUser(n, in.From, in.UserID)
+	return n, user, err
+}
+
+// findAccount returns the business account with an id, the fixture's without an id.
+func (s *Server) findAccount(id string) (*state.Account, error) {
+	if id == "" {
+		id = state.DefaultAccountID
+	}
+	if owner := s.Data.Accounts[id]; owner != nil {
+		return owner, nil
+	}
+	return nil, wire.Refusal(100, "there is no business account %s; there are %v", id, slices.Sorted(maps.Keys(s.Data.Accounts)))
+}

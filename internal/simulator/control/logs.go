@@ -1,0 +1,140 @@
+package control
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/simulator/dispatcher"
+	"github.com/parley-chat/parley/internal/simulator/state"
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// readState lists what the phone page offers.
+func (s *Server) readState(*request) (any, error) {
+	d := s.Data
+	numbers, accounts, templates := []object{}, []object{}, []object{}
+	for _, id := range slices.Sorted(maps.Keys(d.Accounts)) {
+		owner := d.Accounts[id]
+		accounts = append(accounts, object{"id": id, "name": owner.Name, "business_id": owner.Business})
+		for _, n := range d.NumbersOf(owner) {
+			described := s.DescribeNumber(n, s.Config.AppID)
+			described["waba_id"] = id
+			numbers = append(numbers, described)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Templates)) {
+		t := d.Templates[id]
+		templates = append(templates, object{"id": id, "name": t.Name, "language": t.Language, "status": t.Status, "waba_id": t.Account.ID})
+	}
+	return object{
+		"numbers": numbers, "accounts": accounts, "templates": templates, "users": s.listUsers(), "settings": d.Settings,
+		"app_id": s.Config.AppID, "now": s.Now(),
+	}, nil
+}
+
+// maxListedUsers is how many users the page offers.
+const maxListedUsers = 200
+
+// listUsers returns the users of the latest messages and the stored users, with their last
+// message per number.
+func (s *Server) listUsers() []object {
+	seen := map[string]bool{}
+	all := []object{}
+	add := func(user *state.User) {
+		if seen[user.Phone] || len(all) >= maxListedUsers {
+			return
+		}
+		seen[user.Phone] = true
+		all = append(all, object{"phone": user.Phone, "name": user.Name, "username": user.Username})
+	}
+	for m := range s.Data.Recent.Newest {
+		add(s.Data.Users.ByPhone(m.Phone))
+		if len(all) >= maxListedUsers/2 {
+			break
+		}
+	}
+	for _, digits := range slices.Sorted(maps.Keys(s.Data.Users.Saved)) {
+		add(s.Data.Users.Saved[digits])
+	}
+	for _, user := range all {
+		phone, _ := user["phone"].(string)
+		last := object{}
+		for id := range s.Data.Numbers {
+			if newest := s.Data.LatestMessages(state.Pair{Number: id, User: phone}, 1); len(newest) > 0 {
+				last[id] = json.RawMessage(wire.Encode(newest[0]))
+			}
+		}
+		user["last"] = last
+	}
+	return all
+}
+
+// maxListed is how many entries of the sent log are answered without a limit.
+const maxListed = 1_000
+
+// listSent lists the accepted sends, newest first.
+func (s *Server) listSent(c *request) (any, error) {
+	query := c.r.URL.Query()
+	to, numberID, opaque, id := query.Get("to"), query.Get("phone_number_id"), query.Get("opaque"), query.Get("id")
+	if digits, ok := wire.UserDigits(to); ok {
+		to = digits
+	}
+	most, skip := maxListed, 0
+	if given, err := strconv.Atoi(query.Get("limit")); err == nil {
+		most = given
+	}
+	if given, err := strconv.Atoi(query.Get("skip")); err == nil {
+		skip = given
+	}
+	type line struct {
+		ID            string      `json:"id"`
+		PhoneNumberID string      `json:"phone_number_id"`
+		To            string      `json:"to"`
+		Type          string      `json:"type"`
+		Opaque        string      `json:"opaque"`
+		AcceptedAt    clock.Stamp `json:"accepted_at"`
+	}
+	found := []line{}
+	for e := range s.Data.Sent.Newest {
+		if len(found) >= most {
+			break
+		}
+		matches := (to == "" || to == e.To) && (numberID == "" || numberID == e.Number.ID) && (opaque == "" || opaque == e.Opaque) &&
+			(id == "" || id == e.ID)
+		if !matches {
+			continue
+		}
+		if skip--; skip >= 0 {
+			continue
+		}
+		found = append(found, line{e.ID, e.Number.ID, e.To, e.Kind, e.Opaque, clock.Stamp(e.AcceptedAt)})
+	}
+	return object{"data": found}, nil
+}
+
+func (s *Server) readStats(*request) (any, error) { return s.Stats(), nil }
+
+// listCallbacks lists the latest posts of callbacks, newest first.
+func (s *Server) listCallbacks(*request) (any, error) {
+	type line struct {
+		dispatcher.Attempt
+
+		Body json.RawMessage `json:"body"`
+	}
+	found := []line{}
+	for a := range s.Data.Callbacks.Newest {
+		found = append(found, line{a, a.Body})
+	}
+	return object{"data": found}, nil
+}
+
+// readThread lists the chat between a user and a number.
+func (s *Server) readThread(c *request) (any, error) {
+	query := c.r.URL.Query()
+	digits, _ := wire.UserDigits(query.Get("user"))
+	thread := s.Data.LatestMessages(state.Pair{Number: query.Get("phone_number_id"), User: digits}, 500)
+	return object{"data": json.RawMessage(wire.Encode(thread))}, nil // encoded under the lock
+}

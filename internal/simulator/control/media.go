@@ -1,0 +1,132 @@
+package control
+
+import (
+	"encoding/base64"
+	"io"
+	"net/http"
+
+	"github.com/parley-chat/parley/internal/simulator/content"
+	"github.com/parley-chat/parley/internal/simulator/state"
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// completeContent returns the content of a message as callbacks carry it. Content that was not
+// given is replaced by a sample.
+func (s *Server) completeContent(n *state.Number, c *request, kind string, given any) (any, error) {
+	if content.IsMedia(kind) {
+		of, _ := given.(object)
+		return s.describeFile(n, c, kind, of)
+	}
+	if given == nil {
+		if given = sampleContent(kind); given == nil {
+			return nil, wire.Refusal(100, "a message of type %s needs its content in the field %s", kind, kind)
+		}
+	}
+	return given, nil
+}
+
+// sampleContent returns content for a type, nil when there is no sample.
+func sampleContent(kind string) any {
+	switch kind {
+	case "text":
+		return object{"body": "Hello"}
+	case "location":
+		return object{"latitude": 38.7223, "longitude": -9.1393, "name": "Lisbon", "address": "Praça do Comércio"}
+	case wire.FieldContacts:
+		return []any{object{
+			"name":   object{"formatted_name": "Grace Hopper", "first_name": "Grace", "last_name": "Hopper"},
+			"phones": []any{object{"phone": "+1 555-010-0002", "type": "CELL", "wa_id": "15550100002"}},
+		}}
+	case "interactive":
+		return object{"type": "button_reply", "button_reply": object{"id": "yes", "title": "Yes"}}
+	case "button":
+		return object{"payload": "yes", "text": "Yes"}
+	case "order":
+		return object{"catalog_id": "700000000000001", "text": "", "product_items": []any{
+			object{"product_retailer_id": "sku-1", "quantity": 1, "item_price": 9.5, "currency": "EUR"},
+		}}
+	case "unsupported":
+		return object{"type": "unknown"}
+	default:
+		return nil
+	}
+}
+
+// describeFile returns the file of a message as callbacks carry it.
+func (s *Server) describeFile(n *state.Number, c *request, kind string, given object) (object, error) {
+	found, err := s.findOrAddFile(n, c, kind, given)
+	if err != nil {
+		return nil, err
+	}
+	described := object{"mime_type": found.Mime, "sha256": found.SHA256Base64(), "id": found.ID}
+	if _, given := given["url"]; !given { // null leaves it out, as callbacks of older versions do
+		described["url"] = s.MediaURL(s.BaseURL(c.r), found, c.now)
+	}
+	if caption, _ := given["caption"].(string); caption != "" && (kind == "image" || kind == "video" || kind == wire.KindDocument) {
+		described["caption"] = caption
+	}
+	switch kind {
+	case wire.KindDocument:
+		if described["filename"] = found.Filename; found.Filename == "" {
+			described["filename"] = "document.pdf"
+		}
+	case "audio":
+		described["voice"] = given["voice"] == true
+	case "sticker":
+		described["animated"] = given["animated"] == true
+	}
+	return described, nil
+}
+
+// findOrAddFile returns the file with the given id, or stores the given bytes or a sample.
+func (s *Server) findOrAddFile(n *state.Number, c *request, kind string, given object) (*state.File, error) {
+	if id, _ := given["id"].(string); id != "" {
+		if found := s.Data.Files.Find(id, c.now); found != nil {
+			return found, nil
+		}
+		return nil, wire.Refusal(100, "there is no media %s", id)
+	}
+	mime, data := content.SampleFile(kind)
+	if encoded, _ := given["data"].(string); encoded != "" {
+		decoded, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, wire.Refusal(100, "data is not base64")
+		}
+		data = decoded
+	}
+	if named, _ := given["mime_type"].(string); named != "" {
+		mime = named
+	}
+	filename, _ := given["filename"].(string)
+	return s.Data.AddFile(n.ID, mime, filename, data, c.now.Add(state.ReceivedLifetime), c.now), nil
+}
+
+// serveFile answers a file to the phone page, which has no token.
+func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, id string) {
+	s.Lock()
+	found := s.Data.Files.Find(id, s.Now())
+	s.Unlock()
+	if found == nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", "sandbox") // an HTML file must not run in this origin
+	found.Serve(w)
+}
+
+// uploadFile stores a file of the phone page: the raw body, with its type in the header.
+func (s *Server) uploadFile(c *request) (any, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, state.MaxUpload))
+	if err != nil {
+		return nil, wire.Refusal(100, "the file is too large")
+	}
+	s.Lock()
+	defer s.Unlock()
+	n, err := s.findNumber(c.r.URL.Query().Get("phone_number_id"))
+	if err != nil {
+		return nil, err
+	}
+	added := s.Data.AddFile(n.ID, c.r.Header.Get("Content-Type"), c.r.URL.Query().Get("filename"), data,
+		c.now.Add(state.ReceivedLifetime), c.now)
+	return object{"id": added.ID, "mime_type": added.Mime}, nil
+}

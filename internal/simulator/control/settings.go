@@ -1,0 +1,77 @@
+package control
+
+import (
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/simulator/state"
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+func (s *Server) addScript(c *request) (any, error) {
+	added := &state.Script{}
+	if err := c.intoStrict(added); err != nil {
+		return nil, err
+	}
+	if to := added.Match.To; to != "" {
+		digits, ok := wire.UserDigits(to)
+		if !ok {
+			return nil, wire.Refusal(100, "match.to must be a phone number; got %q", to)
+		}
+		added.Match.To = digits
+	}
+	if added.Times != nil && *added.Times < 1 {
+		return nil, wire.Refusal(100, "times must be at least 1; got %d", *added.Times)
+	}
+	if len(s.Data.Scripts) >= state.MaxScripts {
+		return nil, wire.Refusal(100, "there are %d scripts already", state.MaxScripts)
+	}
+	added.ID = s.Data.NextID(9)
+	s.Data.Scripts = append(s.Data.Scripts, added)
+	return object{"id": added.ID}, nil
+}
+
+func (s *Server) listScripts(*request) (any, error) {
+	listed := make([]state.Script, 0, len(s.Data.Scripts))
+	for _, one := range s.Data.Scripts {
+		listed = append(listed, *one)
+	}
+	return object{"data": listed}, nil
+}
+
+func (s *Server) clearScripts(*request) (any, error) {
+	s.Data.Scripts = nil
+	return wire.Success(), nil
+}
+
+func (s *Server) readSettings(*request) (any, error) { return s.Data.Settings, nil }
+
+func (s *Server) changeSettings(c *request) (any, error) {
+	changed := s.Data.Settings
+	if err := c.intoStrict(&changed); err != nil {
+		return nil, err
+	}
+	if err := changed.Check(); err != nil {
+		return nil, err
+	}
+	s.Data.Settings = changed
+	return changed, nil
+}
+
+func (s *Server) reset(*request) (any, error) {
+	s.Reset()
+	return wire.Success(), nil
+}
+
+// advanceClock moves the clock: windows close, URLs expire, scheduled functions run.
+func (s *Server) advanceClock(c *request) (any, error) {
+	var body struct {
+		AdvanceSeconds float64 `json:"advance_seconds"`
+	}
+	if err := c.into(&body); err != nil {
+		return nil, err
+	}
+	s.Counters.Skew.Add(int64(body.AdvanceSeconds * float64(time.Second)))
+	s.Scheduler.Recheck()
+	return object{"now": clock.Stamp(s.Now())}, nil
+}

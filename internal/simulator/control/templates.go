@@ -1,0 +1,56 @@
+package control
+
+import (
+	"time"
+
+	"github.com/parley-chat/parley/internal/simulator/state"
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// reviewTemplate sets the status of a template.
+func (s *Server) reviewTemplate(c *request, decision state.Review) (any, error) {
+	if decision.Event == "" {
+		decision.Event = wire.StatusApproved
+	}
+	return s.withTemplate(c, func(t *state.Template) { s.ReviewTemplate(t, decision) })
+}
+
+func (s *Server) changeTemplateQuality(c *request) (any, error) {
+	return s.withTemplate(c, func(t *state.Template) {
+		before := t.Quality
+		if t.Quality = c.form.Text("new_quality_score"); t.Quality == "" {
+			t.Quality = "GREEN"
+		}
+		value := t.CallbackFields()
+		value["previous_quality_score"], value["new_quality_score"] = before, t.Quality
+		s.NotifyAccount(t.Account, "message_template_quality_update", value)
+	})
+}
+
+// changeTemplateCategory changes the category of a template, or announces a change in 24 hours.
+func (s *Server) changeTemplateCategory(c *request) (any, error) {
+	return s.withTemplate(c, func(t *state.Template) {
+		value := t.CallbackFields()
+		if correct := c.form.Text("correct_category"); correct != "" {
+			value["new_category"], value["correct_category"] = t.Category, correct
+			value["category_update_timestamp"] = s.Now().Add(24 * time.Hour).Unix()
+		} else {
+			t.Previous = t.Category
+			if t.Category = c.form.Text("new_category"); t.Category == "" {
+				t.Category = wire.CategoryMarketing
+			}
+			value["previous_category"], value["new_category"] = t.Previous, t.Category
+		}
+		s.NotifyAccount(t.Account, "template_category_update", value)
+	})
+}
+
+// withTemplate changes the template in the path and answers it.
+func (s *Server) withTemplate(c *request, change func(t *state.Template)) (any, error) {
+	t := s.Data.Templates[c.id]
+	if t == nil {
+		return nil, wire.Refusal(100, "there is no template %s", c.id)
+	}
+	change(t)
+	return t.Describe(), nil
+}

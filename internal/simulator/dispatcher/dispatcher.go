@@ -1,0 +1,251 @@
+// Package dispatcher posts callbacks to the apps: it signs them, batches them, posts up to 16
+// at a time to one URL, and posts again what was not answered with 200, with exponential
+// backoff. The queues are bounded; a full queue drops its oldest update.
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-chat/parley/internal/simulator/scheduler"
+)
+
+// Target is where callbacks go. Secret is called at each post, because secrets change.
+type Target struct {
+	URL    string
+	Secret func() string
+}
+
+// Update is one change in a callback.
+type Update struct {
+	Entry string // id of the entry
+	Time  int64  // unix seconds; 0 leaves it out
+	Field string
+	Value []byte // JSON
+}
+
+// Policy is read before each post, because the settings may change at any time.
+type Policy struct {
+	Batch          int                              // the most updates in one post
+	Shuffle        func(n int, swap func(i, j int)) // reorders the updates of a batch; nil keeps their order
+	RedeliverAfter time.Duration                    // before the first redelivery; doubles each time, up to an hour
+	GiveUpAfter    time.Duration                    // from the first post
+}
+
+// Attempt is one post and its answer.
+type Attempt struct {
+	At      time.Time `json:"at"`
+	URL     string    `json:"url"`
+	Attempt int       `json:"attempt"`
+	Status  int       `json:"status"`
+	Error   string    `json:"error,omitempty"`
+	Body    []byte    `json:"-"`
+}
+
+const (
+	maxQueued       = 200_000 // updates of one target
+	maxWorkers      = 16      // of one target
+	maxBackoff      = time.Hour
+	maxRedeliveries = 100_000 // callbacks that wait for their redelivery
+)
+
+// Dispatcher posts callbacks while Run runs. Until then they are queued.
+type Dispatcher struct {
+	client    *http.Client
+	scheduler *scheduler.Scheduler
+	now       func() time.Time
+	policy    func() Policy
+	logger    *slog.Logger
+	observe   func(Attempt)
+
+	Posted, Redelivered, Dropped atomic.Int64
+
+	mu           sync.Mutex
+	queues       map[string]*queue // by URL
+	redeliveries int
+	running      context.Context //nolint:containedctx // posts end with Run, not with the request that caused them
+	workers      sync.WaitGroup
+}
+
+type queue struct {
+	target  Target
+	updates []Update
+	workers int
+}
+
+// Deps is what a dispatcher works with.
+type Deps struct {
+	Client    *http.Client
+	Scheduler *scheduler.Scheduler // runs redeliveries; the caller runs it
+	Now       func() time.Time
+	Policy    func() Policy
+	Logger    *slog.Logger
+	Observe   func(Attempt) // called after each post
+}
+
+// New returns a dispatcher with empty queues.
+func New(deps Deps) *Dispatcher {
+	return &Dispatcher{
+		client: deps.Client, scheduler: deps.Scheduler, now: deps.Now, policy: deps.Policy, logger: deps.Logger, observe: deps.Observe,
+		queues: map[string]*queue{},
+	}
+}
+
+// Run posts until ctx ends, then waits for posts in flight.
+func (d *Dispatcher) Run(ctx context.Context) {
+	d.mu.Lock()
+	d.running = ctx
+	for _, q := range d.queues {
+		d.startWorker(q)
+	}
+	d.mu.Unlock()
+	<-ctx.Done()
+	d.mu.Lock()
+	d.running = nil
+	d.mu.Unlock()
+	d.workers.Wait()
+}
+
+// Post queues an update for a target.
+func (d *Dispatcher) Post(target Target, update Update) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[target.URL]
+	if q == nil {
+		q = &queue{}
+		d.queues[target.URL] = q
+	}
+	q.target = target
+	if len(q.updates) >= maxQueued {
+		q.updates = q.updates[1:]
+		d.Dropped.Add(1)
+	}
+	q.updates = append(q.updates, update)
+	d.startWorker(q)
+}
+
+// Clear empties the queues. Posts in flight continue.
+func (d *Dispatcher) Clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queues = map[string]*queue{}
+	d.redeliveries = 0
+}
+
+// Queued counts the updates that were not posted yet.
+func (d *Dispatcher) Queued() (count int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.queues {
+		count += len(q.updates)
+	}
+	return count
+}
+
+// startWorker starts one more worker when updates are queued. The caller holds the lock.
+func (d *Dispatcher) startWorker(q *queue) {
+	if d.running == nil || d.running.Err() != nil || len(q.updates) == 0 || q.workers >= maxWorkers {
+		return
+	}
+	q.workers++
+	ctx := d.running
+	d.workers.Go(func() { d.drain(ctx, q) })
+}
+
+// drain posts batches until the queue is empty.
+func (d *Dispatcher) drain(ctx context.Context, q *queue) {
+	for {
+		policy := d.policy()
+		d.mu.Lock()
+		count := min(len(q.updates), max(policy.Batch, 1))
+		if count == 0 || ctx.Err() != nil {
+			q.workers--
+			d.mu.Unlock()
+			return
+		}
+		updates, target := make([]Update, count), q.target
+		copy(updates, q.updates)
+		clear(q.updates[:count]) // the garbage collector may free their values
+		if q.updates = q.updates[count:]; len(q.updates) == 0 {
+			q.updates = nil
+		}
+		d.mu.Unlock()
+		if policy.Shuffle != nil {
+			policy.Shuffle(count, func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
+		}
+		d.post(ctx, callback{target: target, body: envelope(updates), first: d.now(), attempt: 1})
+	}
+}
+
+// callback is a body to post; each redelivery posts the same bytes.
+type callback struct {
+	target  Target
+	body    []byte
+	first   time.Time
+	attempt int
+}
+
+func (d *Dispatcher) post(ctx context.Context, c callback) {
+	status, err := Send(ctx, d.client, c.target, c.body)
+	d.Posted.Add(1)
+	attempt := Attempt{At: d.now(), URL: c.target.URL, Attempt: c.attempt, Status: status, Body: c.body}
+	if err != nil {
+		attempt.Error = reason(err)
+	}
+	d.observe(attempt)
+	if status == http.StatusOK || ctx.Err() != nil {
+		return
+	}
+	d.logger.DebugContext(ctx, "callback.refused", "host", host(c.target.URL), "attempt", c.attempt, "status", status, "error", attempt.Error)
+	d.redeliver(c)
+}
+
+// redeliver schedules the next post of a callback.
+func (d *Dispatcher) redeliver(c callback) {
+	policy := d.policy()
+	wait := min(policy.RedeliverAfter<<min(c.attempt-1, 20), maxBackoff)
+	at := d.now().Add(wait)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if wait <= 0 || at.Sub(c.first) > policy.GiveUpAfter || d.redeliveries >= maxRedeliveries {
+		d.Dropped.Add(1)
+		return
+	}
+	c.attempt++
+	scheduled := d.scheduler.At(at, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.redeliveries = max(d.redeliveries-1, 0) // Clear may have set it to 0
+		if ctx := d.running; ctx != nil && ctx.Err() == nil {
+			d.Redelivered.Add(1)
+			d.workers.Go(func() { d.post(ctx, c) })
+		}
+	})
+	if scheduled {
+		d.redeliveries++
+	} else {
+		d.Dropped.Add(1)
+	}
+}
+
+// reason is the text of an error without the URL, which may carry secrets.
+func reason(err error) string {
+	if failed := new(url.Error); errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return err.Error()
+}
+
+func host(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
+}

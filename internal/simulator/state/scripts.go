@@ -1,0 +1,143 @@
+package state
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/simulator/wire"
+)
+
+// Outcome is the result that a script or a reserved number forces on a call.
+type Outcome struct {
+	SyncCode    *int   `json:"sync_code"`    // error code of the answer; nil: none (0 is a code)
+	HTTPStatus  int    `json:"http_status"`  // of the answer; 0: the usual one
+	AsyncCode   int    `json:"async_code"`   // error code of a failed status; 0: none
+	LatencyMS   int    `json:"latency_ms"`   // before the answer, in milliseconds
+	DropAnswer  bool   `json:"drop_answer"`  // accepts the call and cuts the connection
+	DropRequest bool   `json:"drop_request"` // cuts the connection and accepts nothing
+	Garbage     bool   `json:"garbage"`      // accepts the call; the answer is not JSON
+	Held        bool   `json:"held"`         // held for quality assessment before the first status
+	NoStatus    bool   `json:"no_status"`    // no statuses
+	Twice       bool   `json:"twice"`        // each status twice
+	Last        string `json:"last_status"`  // the last status to be reported; empty: read
+	Details     string `json:"details"`      // text of the error; empty: the default one
+}
+
+// Refusal returns the error that the outcome forces as the answer, nil without one.
+func (o Outcome) Refusal() error {
+	if o.DropRequest {
+		return nil
+	}
+	code := 1
+	switch {
+	case o.SyncCode != nil:
+		code = *o.SyncCode
+	case o.HTTPStatus < http.StatusBadRequest:
+		return nil
+	case o.HTTPStatus == http.StatusTooManyRequests:
+		code = 4
+	case o.HTTPStatus >= http.StatusInternalServerError:
+		code = 2
+	}
+	refusal := wire.Refusal(code, "%s", o.ErrorText())
+	if o.HTTPStatus != 0 {
+		refusal.HTTP = o.HTTPStatus
+	}
+	return refusal
+}
+
+// Refuses tells whether the answer is an error.
+func (o Outcome) Refuses() bool { return o.Refusal() != nil }
+
+// ErrorText returns the details of the forced error.
+func (o Outcome) ErrorText() string {
+	if o.Details != "" {
+		return o.Details
+	}
+	return "forced by the simulator"
+}
+
+// Script forces an outcome on the calls that match. Without an edge it matches sends.
+type Script struct {
+	ID    string `json:"id"`
+	Match struct {
+		To            string `json:"to"`
+		PhoneNumberID string `json:"phone_number_id"`
+		Template      string `json:"template"`
+		Edge          string `json:"edge"`
+	} `json:"match"`
+	Outcome Outcome `json:"outcome"`
+	Times   *int    `json:"times,omitempty"` // how often it is still used; nil: until the reset
+}
+
+// Operation is what a script is matched against.
+type Operation struct{ To, PhoneNumberID, Template, Edge string }
+
+// MatchScript returns the outcome of the first script that matches, and counts the use.
+func (d *Data) MatchScript(o Operation) (Outcome, bool) {
+	for i, candidate := range d.Scripts {
+		match := candidate.Match
+		matches := func(wanted, given string) bool { return wanted == "" || wanted == given }
+		if !matches(match.To, o.To) || !matches(match.PhoneNumberID, o.PhoneNumberID) || !matches(match.Template, o.Template) || match.Edge != o.Edge {
+			continue
+		}
+		if candidate.Times != nil {
+			if *candidate.Times--; *candidate.Times <= 0 {
+				d.Scripts = append(d.Scripts[:i:i], d.Scripts[i+1:]...)
+			}
+		}
+		return candidate.Outcome, true
+	}
+	return Outcome{}, false
+}
+
+// ReservedOutcome returns the outcome that a recipient's number stands for: see the doc of
+// package simulator.
+func ReservedOutcome(digits string) Outcome {
+	rest, found := strings.CutPrefix(digits, "1555")
+	if !found || len(rest) != 7 {
+		return Outcome{}
+	}
+	value, err := strconv.Atoi(rest[1:])
+	if err != nil {
+		return Outcome{}
+	}
+	switch rest[0] {
+	case '4':
+		return Outcome{SyncCode: &value}
+	case '2':
+		return Outcome{AsyncCode: value}
+	case '9':
+		return specialOutcome(value)
+	default:
+		return Outcome{}
+	}
+}
+
+func specialOutcome(value int) Outcome {
+	switch value {
+	case 1:
+		return Outcome{Held: true}
+	case 2:
+		return Outcome{Held: true, AsyncCode: 132015}
+	case 3:
+		return Outcome{DropAnswer: true}
+	case 4:
+		return Outcome{Garbage: true}
+	case 5:
+		return Outcome{LatencyMS: 5000}
+	case 6:
+		return Outcome{NoStatus: true}
+	case 7:
+		return Outcome{Twice: true}
+	case 8:
+		return Outcome{Last: "sent"}
+	case 9:
+		return Outcome{Last: "delivered"}
+	}
+	if value >= 400 && value < 600 {
+		return Outcome{HTTPStatus: value}
+	}
+	return Outcome{}
+}
