@@ -1,5 +1,5 @@
-// Package content is the grammar of what can be sent: the objects of every message type,
-// and templates, at their creation and in a send. It knows nobody and remembers nothing.
+// Package content holds the rules for what can be sent: the content of every message type,
+// and templates, when they are created and when they are sent. It has no state.
 package content
 
 import "strings"
@@ -12,7 +12,7 @@ const (
 	fieldContacts = "contacts"
 )
 
-// kinds are the messages that can be sent, each with what its content must be.
+// kinds holds the message types that can be sent, each with the check of its content.
 var kinds = map[string]func(r *Reader, content any){
 	"text":        single(checkText),
 	"image":       single(captioned("image")),
@@ -27,7 +27,8 @@ var kinds = map[string]func(r *Reader, content any){
 	"template":    single(checkTemplateName),
 }
 
-// Check reads the content of a message, and tells whether the network knows its kind.
+// Check checks the content of a message; the reader keeps the error. It returns false for an
+// unknown type.
 func Check(r *Reader, kind string, content any) (known bool) {
 	check, known := kinds[kind]
 	if known && content != nil {
@@ -36,7 +37,7 @@ func Check(r *Reader, kind string, content any) (known bool) {
 	return known
 }
 
-// single is for content that is one object.
+// single checks content that is one object.
 func single(check func(r *Reader, of object)) func(r *Reader, content any) {
 	return func(r *Reader, content any) {
 		of, ok := content.(object)
@@ -50,7 +51,7 @@ func single(check func(r *Reader, of object)) func(r *Reader, content any) {
 
 func checkText(r *Reader, of object) { r.Text(of, "text", "body", 1, 4096) }
 
-// checkSource wants exactly one of an id and a link.
+// checkSource requires either an id or a link.
 func checkSource(r *Reader, of object, path string) {
 	id, link := r.Text(of, path, "id", 0, 512), r.Text(of, path, "link", 0, 2048)
 	switch {
@@ -99,13 +100,12 @@ func checkContacts(r *Reader, content any) {
 func checkInteractive(r *Reader, of object) {
 	kind := r.Text(of, "interactive", "type", 1, 64)
 	action := r.Object(of, "interactive", "action", true)
-	limits := struct{ body, header string }{header: "text image video document"}
-	longest := 1024
+	headers, longest := "text image video document", 1024
 	switch kind {
 	case "button":
 		checkButtons(r, action)
 	case "list":
-		limits.header, longest = "text", 4096
+		headers, longest = "text", 4096
 		checkList(r, action)
 	case "cta_url":
 		parameters := r.Object(action, "interactive['action']", "parameters", true)
@@ -119,16 +119,16 @@ func checkInteractive(r *Reader, of object) {
 			r.fail(131008, "One of the parameters flow_id, flow_name is mandatory")
 		}
 	case "location_request_message", "request_contact_info":
-		limits.header = ""
+		headers = ""
 	case "product", "product_list", "catalog_message", "call_permission_request", "voice_call", "carousel", "address_message":
-		return // known, and nothing is known about what must be in them
+		return // their content is not documented
 	default:
 		r.fail(131009, "Param interactive['type'] is not a valid interactive type: %q", kind)
 	}
-	checkFrame(r, of, limits.header, longest)
+	checkFrame(r, of, headers, longest)
 }
 
-// checkFrame checks what stands around the action.
+// checkFrame checks body, footer and header; headers names the allowed header types.
 func checkFrame(r *Reader, of object, headers string, longest int) {
 	body := r.Object(of, "interactive", "body", true)
 	r.Text(body, "interactive['body']", "text", 1, longest)
@@ -190,12 +190,5 @@ func checkList(r *Reader, action object) {
 	}
 }
 
-// IsMedia tells the kinds whose content names a file.
-func IsMedia(kind string) bool {
-	switch kind {
-	case "image", "video", kindDocument, "audio", "sticker":
-		return true
-	default:
-		return false
-	}
-}
+// IsMedia tells whether the content of a type is a file.
+func IsMedia(kind string) bool { return allowed[kind].types != nil }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// allowed says which files may be sent as which kind, and how large.
+// allowed holds the media types of each message type, and the largest size in bytes.
 var allowed = map[string]struct {
 	most  int
 	types []string
@@ -35,11 +35,11 @@ func bareType(mimeType string) string {
 	return bare
 }
 
-// Fits tells why a file cannot be sent as a kind, or nothing.
+// Fits returns why a file cannot be sent as a message type, empty when it can.
 func Fits(kind, mimeType string, size int) string {
 	rule := allowed[kind]
 	bare := bareType(mimeType)
-	if kind != kindDocument && !slices.Contains(rule.types, bare) { // a document may be anything
+	if kind != kindDocument && !slices.Contains(rule.types, bare) { // any file can be a document
 		return "Unsupported " + kind + " mime type " + bare + ". Please use one of " + strings.Join(rule.types, ", ") + "."
 	}
 	if size > rule.most {
@@ -48,7 +48,7 @@ func Fits(kind, mimeType string, size int) string {
 	return ""
 }
 
-// KindOf finds what a file may be sent as, or nothing.
+// KindOf returns the message type for a media type, empty when there is none.
 func KindOf(mimeType string) string {
 	bare := bareType(mimeType)
 	for kind, rule := range allowed {
@@ -59,7 +59,7 @@ func KindOf(mimeType string) string {
 	return ""
 }
 
-// SampleFile is a file for a message whose sender did not care.
+// SampleFile returns a file for a message type.
 func SampleFile(kind string) (mimeType string, data []byte) {
 	switch kind {
 	case kindDocument:
@@ -80,6 +80,6 @@ func SampleFile(kind string) (mimeType string, data []byte) {
 		}
 	}
 	var encoded bytes.Buffer
-	_ = png.Encode(&encoded, picture) // into memory
+	_ = png.Encode(&encoded, picture) // writing to memory cannot fail
 	return "image/png", encoded.Bytes()
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/parley-chat/parley/internal/simulator/wire"
 )
 
-// Reader takes values out of JSON and keeps the first fault; after one, it answers
-// zero values, so that a caller may go on and look once at the end.
+// Reader reads values out of JSON and keeps the first error. After an error it returns zero
+// values, so that the caller can check Err once at the end.
 type Reader struct{ err error }
 
-// Err is the first fault.
+// Err returns the first error.
 func (r *Reader) Err() error { return r.err }
 
 func (r *Reader) fail(code int, details string, args ...any) {
@@ -27,75 +27,74 @@ func at(path, name string) string {
 	return fmt.Sprintf("%s['%s']", path, name)
 }
 
-// Text reads a string of least to most characters; least 0 makes it optional.
+// value returns a field. found is false when it is absent or null, or after an error.
+func (r *Reader) value(of object, path, name string, required bool) (value any, found bool) {
+	if value = of[name]; value == nil && required {
+		r.fail(131008, "Parameter '%s' is mandatory", at(path, name))
+	}
+	return value, value != nil && r.err == nil
+}
+
+// Text reads a string of least to most characters. With least 0 it is optional.
 func (r *Reader) Text(of object, path, name string, least, most int) string {
-	value, given := of[name]
-	if r.err != nil || (!given || value == nil) && least == 0 {
+	value, found := r.value(of, path, name, least > 0)
+	if !found {
 		return ""
 	}
 	text, ok := value.(string)
 	switch length := utf8.RuneCountInString(text); {
-	case !given || value == nil || ok && length == 0 && least > 0:
-		r.fail(131008, "Parameter '%s' is mandatory", at(path, name))
 	case !ok:
 		r.fail(131009, "Param %s must be a string.", at(path, name))
+	case length == 0 && least > 0:
+		r.fail(131008, "Parameter '%s' is mandatory", at(path, name))
 	case length < least || length > most:
 		r.fail(131009, "Param %s must be at most %d characters long.", at(path, name), most)
 	}
 	return text
 }
 
-// Object reads an object, which may be left out unless it is required.
+// Object reads an object.
 func (r *Reader) Object(of object, path, name string, required bool) map[string]any {
-	value, given := of[name]
-	if r.err != nil || (!given || value == nil) && !required {
+	value, found := r.value(of, path, name, required)
+	if !found {
 		return nil
 	}
-	found, ok := value.(object)
-	switch {
-	case !given || value == nil:
-		r.fail(131008, "Parameter '%s' is mandatory", at(path, name))
-	case !ok:
+	read, ok := value.(object)
+	if !ok {
 		r.fail(131009, "Param %s must be a JSON object.", at(path, name))
 	}
-	return found
+	return read
 }
 
-// list reads an array of least to most objects.
+// list reads an array of least to most objects. With least 0 it is optional.
 func (r *Reader) list(of object, path, name string, least, most int) []object {
-	value, given := of[name]
-	if r.err != nil || (!given || value == nil) && least == 0 {
+	value, found := r.value(of, path, name, least > 0)
+	if !found {
 		return nil
 	}
 	items, ok := value.([]any)
 	switch {
-	case !given || value == nil:
-		r.fail(131008, "Parameter '%s' is mandatory", at(path, name))
 	case !ok:
 		r.fail(131009, "Param %s must be an array.", at(path, name))
 	case len(items) < least || len(items) > most:
 		r.fail(131009, "Param %s must have %d to %d elements.", at(path, name), least, most)
 	}
-	return r.objects(items, at(path, name))
-}
-
-func (r *Reader) objects(items []any, path string) []object {
-	all := make([]object, 0, len(items))
+	objects := make([]object, 0, len(items))
 	for i, item := range items {
 		one, ok := item.(object)
 		if !ok {
-			r.fail(131009, "Param %s[%d] must be a JSON object.", path, i)
+			r.fail(131009, "Param %s[%d] must be a JSON object.", at(path, name), i)
 			return nil
 		}
-		all = append(all, one)
+		objects = append(objects, one)
 	}
-	return all
+	return objects
 }
 
-// number reads a number from least to most.
+// number reads a number from least to most, which may be written as a string.
 func (r *Reader) number(of object, path, name string, least, most float64) {
-	value, given := of[name]
-	if r.err != nil {
+	value, found := r.value(of, path, name, true)
+	if !found {
 		return
 	}
 	number, ok := value.(float64)
@@ -103,10 +102,7 @@ func (r *Reader) number(of object, path, name string, least, most float64) {
 		_, err := fmt.Sscanf(text, "%g", &number)
 		ok = err == nil
 	}
-	switch {
-	case !given || value == nil:
-		r.fail(131008, "Parameter '%s' is mandatory", at(path, name))
-	case !ok || number < least || number > most:
+	if !ok || number < least || number > most {
 		r.fail(131009, "Param %s must be a number from %g to %g.", at(path, name), least, most)
 	}
 }

@@ -18,9 +18,9 @@ func checkTemplateName(r *Reader, of object) {
 	r.list(of, "template", "components", 0, 20)
 }
 
-// Fit compares what a send brings with what the template wants.
+// Fit refuses the components of a send that do not fit the template.
 func (s Shape) Fit(components []any) error {
-	got := map[string]bool{}
+	given := map[string]bool{}
 	for _, component := range components {
 		c, _ := component.(object)
 		kind, _ := c["type"].(string)
@@ -33,7 +33,7 @@ func (s Shape) Fit(components []any) error {
 		case "body":
 			err = s.fitTexts("body", s.bodyVars, s.BodyText, parameters)
 		case "button":
-			err = s.fitButton(c, parameters, got)
+			err = s.fitButton(c, parameters, given)
 		case "carousel":
 			err = s.fitCards(c)
 		case "limited_time_offer", "tap_target_configuration", "footer":
@@ -43,24 +43,24 @@ func (s Shape) Fit(components []any) error {
 		if err != nil {
 			return err
 		}
-		got[kind] = true
+		given[kind] = true
 	}
-	return s.missing(got)
+	return s.missing(given)
 }
 
-// missing refuses a send that leaves out a component with variables.
-func (s Shape) missing(got map[string]bool) error {
-	if len(s.bodyVars) > 0 && !got["body"] {
+// missing refuses a send without a component that has variables.
+func (s Shape) missing(given map[string]bool) error {
+	if len(s.bodyVars) > 0 && !given["body"] {
 		return countMismatch("body", 0, len(s.bodyVars))
 	}
-	if (len(s.headerVars) > 0 || s.header != "" && s.header != "TEXT" && s.header != "PRODUCT") && !got["header"] {
+	if (len(s.headerVars) > 0 || s.header != "" && s.header != "TEXT" && s.header != "PRODUCT") && !given["header"] {
 		return countMismatch("header", 0, 1)
 	}
-	if len(s.cards) > 0 && !got["carousel"] {
+	if len(s.cards) > 0 && !given["carousel"] {
 		return countMismatch("carousel", 0, len(s.cards))
 	}
 	for i, b := range s.Buttons {
-		if b.dynamic && !got["button "+strconv.Itoa(i)] {
+		if b.dynamic && !given["button "+strconv.Itoa(i)] {
 			return wire.Refusal(131008, "buttons: Button at index %d of type Url requires a parameter", i)
 		}
 	}
@@ -70,8 +70,8 @@ func (s Shape) missing(got map[string]bool) error {
 func parametersOf(component object) []object {
 	list, _ := component["parameters"].([]any)
 	parameters := make([]object, 0, len(list))
-	for _, one := range list {
-		p, _ := one.(object)
+	for _, item := range list {
+		p, _ := item.(object)
 		parameters = append(parameters, p)
 	}
 	return parameters
@@ -98,7 +98,7 @@ func (s Shape) fitHeader(parameters []object) error {
 	return nil
 }
 
-// fitTexts compares text parameters with variables, by place or by name.
+// fitTexts compares text parameters with the variables, by position or by name.
 func (s Shape) fitTexts(where string, wanted []string, text string, parameters []object) error {
 	if len(parameters) != len(wanted) {
 		return countMismatch(where, len(parameters), len(wanted))
@@ -140,7 +140,7 @@ func parameterText(p object) (string, bool) {
 	}
 }
 
-func (s Shape) fitButton(c object, parameters []object, got map[string]bool) error {
+func (s Shape) fitButton(c object, parameters []object, given map[string]bool) error {
 	index, err := strconv.Atoi(fmt.Sprint(c["index"]))
 	if err != nil || index < 0 || index >= len(s.Buttons) {
 		return wire.Refusal(132012, "buttons: there is no button at index %v", c["index"])
@@ -154,7 +154,7 @@ func (s Shape) fitButton(c object, parameters []object, got map[string]bool) err
 	if b.dynamic && len(parameters) != 1 {
 		return countMismatch("button", len(parameters), 1)
 	}
-	got["button "+strconv.Itoa(index)] = true
+	given["button "+strconv.Itoa(index)] = true
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (s Shape) fitCards(c object) error {
 	return nil
 }
 
-// Render is a template as the phone shows it: with its variables filled in.
+// Render returns a template for the phone page, with its variables replaced.
 func (s Shape) Render(components []any) map[string]any {
 	body, header, payloads, file := s.BodyText, s.HeaderText, map[string]string{}, any(nil)
 	for _, component := range components {

@@ -11,15 +11,15 @@ import (
 // saveApp creates an app, or changes the one whose id is given. With `verify` its callback
 // URL must answer the challenge.
 func (s *Server) saveApp(c *request) (any, error) {
-	if address := c.form.Text("callback_url"); address != "" && c.form["verify"] == true {
-		if err := s.VerifyCallbackURL(c.r.Context(), address, c.form.Text("verify_token")); err != nil {
+	if address := c.Form.Text("callback_url"); address != "" && c.Form["verify"] == true {
+		if err := s.VerifyCallbackURL(c.R.Context(), address, c.Form.Text("verify_token")); err != nil {
 			return nil, err
 		}
 	}
 	s.Lock()
 	defer s.Unlock()
 	changed := &state.App{Name: "App", Version: "v24.0"}
-	if existing := s.Data.Apps[c.form.Text("id")]; existing != nil {
+	if existing := s.Data.Apps[c.Form.Text("id")]; existing != nil {
 		changed = existing
 	}
 	if err := c.into(changed); err != nil {
@@ -40,14 +40,14 @@ func (s *Server) saveApp(c *request) (any, error) {
 // saveAccount creates or changes a business account. `subscribed` lists apps to subscribe.
 func (s *Server) saveAccount(c *request) (any, error) {
 	changed := &state.Account{Name: "Business"}
-	if existing := s.Data.Accounts[c.form.Text("id")]; existing != nil {
+	if existing := s.Data.Accounts[c.Form.Text("id")]; existing != nil {
 		changed = existing
 	}
 	if err := c.into(changed); err != nil {
 		return nil, err
 	}
 	s.Data.AddAccount(changed)
-	subscribed, _ := c.form["subscribed"].([]any)
+	subscribed, _ := c.Form["subscribed"].([]any)
 	for _, app := range subscribed {
 		if id, _ := app.(string); s.Data.Apps[id] != nil {
 			changed.Subscribed[id] = state.Override{}
@@ -79,8 +79,8 @@ func (s *Server) saveToken(c *request) (any, error) {
 	if in.Value == "" {
 		in.Value = "EAAS" + rand.Text() + rand.Text()
 	}
-	if in.Issued = c.now; in.ExpiresInSeconds != 0 {
-		in.Expires = c.now.Add(time.Duration(in.ExpiresInSeconds * float64(time.Second)))
+	if in.Issued = c.Now; in.ExpiresInSeconds != 0 {
+		in.Expires = c.Now.Add(time.Duration(in.ExpiresInSeconds * float64(time.Second)))
 	}
 	return *s.Data.IssueToken(&in.Token), nil
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/parley-chat/parley/internal/simulator/state"
 	"github.com/parley-chat/parley/internal/simulator/wire"
@@ -24,16 +23,14 @@ type Server struct{ *state.Simulation }
 
 // request is one request under /sim.
 type request struct {
-	w    http.ResponseWriter
-	r    *http.Request
-	id   string // in the path of a template
-	now  time.Time
-	form wire.Form
+	wire.Request
+
+	id string // in the path of a template
 }
 
 // into decodes the form into target. Fields that the form does not name keep their value.
 func (c *request) into(target any) error {
-	if err := json.Unmarshal(wire.Encode(c.form), target); err != nil {
+	if err := json.Unmarshal(wire.Encode(c.Form), target); err != nil {
 		return wire.Refusal(100, "%s", err.Error())
 	}
 	return nil
@@ -41,7 +38,7 @@ func (c *request) into(target any) error {
 
 // intoStrict is into, but refuses fields that target does not have.
 func (c *request) intoStrict(target any) error {
-	decoder := json.NewDecoder(bytes.NewReader(wire.Encode(c.form)))
+	decoder := json.NewDecoder(bytes.NewReader(wire.Encode(c.Form)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(target); err != nil {
 		return wire.Refusal(100, "%s", err.Error())
@@ -52,28 +49,9 @@ func (c *request) intoStrict(target any) error {
 // handler returns the body of the answer.
 type handler func(s *Server, c *request) (any, error)
 
-// locked holds the lock while handle runs.
-func locked(handle handler) handler {
-	return func(s *Server, c *request) (any, error) {
-		s.Lock()
-		defer s.Unlock()
-		return handle(s, c)
-	}
-}
-
-// form reads the form of a request before handle runs.
-func form(handle handler) handler {
-	return func(s *Server, c *request) (answer any, err error) {
-		if c.form, err = wire.ReadForm(c.w, c.r); err != nil {
-			return nil, err
-		}
-		return handle(s, c)
-	}
-}
-
 // decoded reads the form into the argument of handle, and holds the lock while it runs.
 func decoded[In any](handle func(s *Server, c *request, in In) (any, error)) handler {
-	return form(locked(func(s *Server, c *request) (any, error) {
+	return wire.WithForm(wire.Locked(func(s *Server, c *request) (any, error) {
 		var in In
 		if err := c.into(&in); err != nil {
 			return nil, err
@@ -85,38 +63,38 @@ func decoded[In any](handle func(s *Server, c *request, in In) (any, error)) han
 // routes holds the operations by method and path under /sim; `*` stands for an id.
 var routes = map[string]handler{
 	"POST inbound":              decoded((*Server).receiveMessage),
-	"GET sent":                  locked((*Server).listSent),
-	"POST script":               form(locked((*Server).addScript)),
-	"GET script":                locked((*Server).listScripts),
-	"DELETE script":             locked((*Server).clearScripts),
-	"GET settings":              locked((*Server).readSettings),
-	"POST settings":             form(locked((*Server).changeSettings)),
+	"GET sent":                  wire.Locked((*Server).listSent),
+	"POST script":               wire.WithForm(wire.Locked((*Server).addScript)),
+	"GET script":                wire.Locked((*Server).listScripts),
+	"DELETE script":             wire.Locked((*Server).clearScripts),
+	"GET settings":              wire.Locked((*Server).readSettings),
+	"POST settings":             wire.WithForm(wire.Locked((*Server).changeSettings)),
 	"POST templates/*/review":   decoded((*Server).reviewTemplate),
-	"POST templates/*/quality":  form(locked((*Server).changeTemplateQuality)),
-	"POST templates/*/category": form(locked((*Server).changeTemplateCategory)),
+	"POST templates/*/quality":  wire.WithForm(wire.Locked((*Server).changeTemplateQuality)),
+	"POST templates/*/category": wire.WithForm(wire.Locked((*Server).changeTemplateCategory)),
 	"POST preferences":          decoded((*Server).changePreferences),
 	"POST system":               decoded((*Server).changeIdentity),
 	"POST echo":                 decoded((*Server).sendEcho),
-	"POST account-update":       form(locked((*Server).updateAccount)),
+	"POST account-update":       wire.WithForm(wire.Locked((*Server).updateAccount)),
 	"POST notify":               decoded((*Server).notifyField),
 	"POST reset":                (*Server).reset,
-	"POST clock":                form((*Server).advanceClock),
-	"GET state":                 locked((*Server).readState),
-	"GET thread":                locked((*Server).readThread),
-	"GET stats":                 (*Server).readStats,
-	"GET callbacks":             locked((*Server).listCallbacks),
-	"POST apps":                 form((*Server).saveApp),
-	"POST accounts":             form(locked((*Server).saveAccount)),
+	"POST clock":                wire.WithForm((*Server).advanceClock),
+	"GET state":                 wire.Locked((*Server).readState),
+	"GET thread":                wire.Locked((*Server).readThread),
+	"GET stats":                 wire.Locked((*Server).readStats),
+	"GET callbacks":             wire.Locked((*Server).listCallbacks),
+	"POST apps":                 wire.WithForm((*Server).saveApp),
+	"POST accounts":             wire.WithForm(wire.Locked((*Server).saveAccount)),
 	"POST numbers":              decoded((*Server).saveNumber),
-	"POST users":                form(locked((*Server).saveUser)),
-	"POST tokens":               form(locked((*Server).saveToken)),
+	"POST users":                wire.WithForm(wire.Locked((*Server).saveUser)),
+	"POST tokens":               wire.WithForm(wire.Locked((*Server).saveToken)),
 	"POST signup":               decoded((*Server).signUp),
 	"POST media":                (*Server).uploadFile,
 }
 
 // ServeHTTP answers a request under /sim.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &request{w: w, r: r, now: s.Now()}
+	c := &request{Request: wire.Request{W: w, R: r, Now: s.Now()}}
 	path := strings.Trim(strings.TrimPrefix(r.URL.Path, "/sim/"), "/")
 	if segments := strings.Split(path, "/"); len(segments) == 3 {
 		c.id, segments[1] = segments[1], "*"

@@ -36,11 +36,11 @@ func (s *Server) receiveMessage(c *request, in inboundMessage) (any, error) {
 	if in.Type == "" {
 		in.Type = "text"
 	}
-	content, err := s.completeContent(n, c, in.Type, c.form[in.Type])
+	content, err := s.completeContent(n, c, in.Type, c.Form[in.Type])
 	if err != nil {
 		return nil, err
 	}
-	return object{"id": s.addInbound(n, user, in, content, c.now)}, nil
+	return object{"id": s.addInbound(n, user, in, content, c.Now)}, nil
 }
 
 // renameUser stores the name and the username of a body.
@@ -60,7 +60,9 @@ func (s *Server) renameUser(user *state.User, in inboundMessage) *state.User {
 func (s *Server) addInbound(n *state.Number, user *state.User, in inboundMessage, content any, now time.Time) (id string) {
 	id = wire.MessageID(user.Phone, wire.FromUser)
 	owner := n.Account
-	message := object{"from_user_id": user.UserID(owner), "id": id, wire.FieldTimestamp: state.UnixSeconds(now), "type": in.Type, in.Type: content}
+	message := object{
+		"from_user_id": user.UserID(owner), "id": id, wire.FieldTimestamp: state.UnixSeconds(now), "type": in.Type, in.Type: content,
+	}
 	if in.Type == "errors" || in.Type == "from" { // the field of that name has another meaning
 		message[in.Type] = nil
 	}
@@ -129,11 +131,11 @@ func (s *Server) sendEcho(c *request, in echoRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := s.completeContent(n, c, in.Type, c.form[in.Type])
+	content, err := s.completeContent(n, c, in.Type, c.Form[in.Type])
 	if err != nil {
 		return nil, err
 	}
-	owner, now := n.Account, c.now
+	owner, now := n.Account, c.Now
 	id := wire.MessageID(user.Phone, wire.ToUser)
 	echo := object{
 		"from": n.Digits, "to_user_id": user.UserID(owner), "id": id, wire.FieldTimestamp: state.UnixSeconds(now), "type": in.Type,

@@ -77,7 +77,7 @@ const maxListed = 1_000
 
 // listSent lists the accepted sends, newest first.
 func (s *Server) listSent(c *request) (any, error) {
-	query := c.r.URL.Query()
+	query := c.R.URL.Query()
 	to, numberID, opaque, id := query.Get("to"), query.Get("phone_number_id"), query.Get("opaque"), query.Get("id")
 	if digits, ok := wire.UserDigits(to); ok {
 		to = digits
@@ -133,7 +133,7 @@ func (s *Server) listCallbacks(*request) (any, error) {
 
 // readThread lists the chat between a user and a number.
 func (s *Server) readThread(c *request) (any, error) {
-	query := c.r.URL.Query()
+	query := c.R.URL.Query()
 	digits, _ := wire.UserDigits(query.Get("user"))
 	thread := s.Data.LatestMessages(state.Pair{Number: query.Get("phone_number_id"), User: digits}, 500)
 	return object{"data": json.RawMessage(wire.Encode(thread))}, nil // encoded under the lock

@@ -18,38 +18,27 @@ func (s *Server) completeContent(n *state.Number, c *request, kind string, given
 		return s.describeFile(n, c, kind, of)
 	}
 	if given == nil {
-		if given = sampleContent(kind); given == nil {
+		if given = sampleContent[kind]; given == nil {
 			return nil, wire.Refusal(100, "a message of type %s needs its content in the field %s", kind, kind)
 		}
 	}
 	return given, nil
 }
 
-// sampleContent returns content for a type, nil when there is no sample.
-func sampleContent(kind string) any {
-	switch kind {
-	case "text":
-		return object{"body": "Hello"}
-	case "location":
-		return object{"latitude": 38.7223, "longitude": -9.1393, "name": "Lisbon", "address": "Praça do Comércio"}
-	case wire.FieldContacts:
-		return []any{object{
-			"name":   object{"formatted_name": "Grace Hopper", "first_name": "Grace", "last_name": "Hopper"},
-			"phones": []any{object{"phone": "+1 555-010-0002", "type": "CELL", "wa_id": "15550100002"}},
-		}}
-	case "interactive":
-		return object{"type": "button_reply", "button_reply": object{"id": "yes", "title": "Yes"}}
-	case "button":
-		return object{"payload": "yes", "text": "Yes"}
-	case "order":
-		return object{"catalog_id": "700000000000001", "text": "", "product_items": []any{
-			object{"product_retailer_id": "sku-1", "quantity": 1, "item_price": 9.5, "currency": "EUR"},
-		}}
-	case "unsupported":
-		return object{"type": "unknown"}
-	default:
-		return nil
-	}
+// sampleContent holds content for the types that may leave it out.
+var sampleContent = map[string]any{
+	"text":     object{"body": "Hello"},
+	"location": object{"latitude": 38.7223, "longitude": -9.1393, "name": "Lisbon", "address": "Praça do Comércio"},
+	wire.FieldContacts: []any{object{
+		"name":   object{"formatted_name": "Grace Hopper", "first_name": "Grace", "last_name": "Hopper"},
+		"phones": []any{object{"phone": "+1 555-010-0002", "type": "CELL", "wa_id": "15550100002"}},
+	}},
+	"interactive": object{"type": "button_reply", "button_reply": object{"id": "yes", "title": "Yes"}},
+	"button":      object{"payload": "yes", "text": "Yes"},
+	"order": object{"catalog_id": "700000000000001", "text": "", "product_items": []any{
+		object{"product_retailer_id": "sku-1", "quantity": 1, "item_price": 9.5, "currency": "EUR"},
+	}},
+	"unsupported": object{"type": "unknown"},
 }
 
 // describeFile returns the file of a message as callbacks carry it.
@@ -60,7 +49,7 @@ func (s *Server) describeFile(n *state.Number, c *request, kind string, given ob
 	}
 	described := object{"mime_type": found.Mime, "sha256": found.SHA256Base64(), "id": found.ID}
 	if _, given := given["url"]; !given { // null leaves it out, as callbacks of older versions do
-		described["url"] = s.MediaURL(s.BaseURL(c.r), found, c.now)
+		described["url"] = s.MediaURL(s.BaseURL(c.R), found, c.Now)
 	}
 	if caption, _ := given["caption"].(string); caption != "" && (kind == "image" || kind == "video" || kind == wire.KindDocument) {
 		described["caption"] = caption
@@ -81,7 +70,7 @@ func (s *Server) describeFile(n *state.Number, c *request, kind string, given ob
 // findOrAddFile returns the file with the given id, or stores the given bytes or a sample.
 func (s *Server) findOrAddFile(n *state.Number, c *request, kind string, given object) (*state.File, error) {
 	if id, _ := given["id"].(string); id != "" {
-		if found := s.Data.Files.Find(id, c.now); found != nil {
+		if found := s.Data.Files.Find(id, c.Now); found != nil {
 			return found, nil
 		}
 		return nil, wire.Refusal(100, "there is no media %s", id)
@@ -98,7 +87,7 @@ func (s *Server) findOrAddFile(n *state.Number, c *request, kind string, given o
 		mime = named
 	}
 	filename, _ := given["filename"].(string)
-	return s.Data.AddFile(n.ID, mime, filename, data, c.now.Add(state.ReceivedLifetime), c.now), nil
+	return s.Data.AddFile(n.ID, mime, filename, data, c.Now.Add(state.ReceivedLifetime), c.Now), nil
 }
 
 // serveFile answers a file to the phone page, which has no token.
@@ -116,17 +105,17 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, id string) {
 
 // uploadFile stores a file of the phone page: the raw body, with its type in the header.
 func (s *Server) uploadFile(c *request) (any, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, state.MaxUpload))
+	data, err := io.ReadAll(http.MaxBytesReader(c.W, c.R.Body, state.MaxUpload))
 	if err != nil {
 		return nil, wire.Refusal(100, "the file is too large")
 	}
 	s.Lock()
 	defer s.Unlock()
-	n, err := s.findNumber(c.r.URL.Query().Get("phone_number_id"))
+	n, err := s.findNumber(c.R.URL.Query().Get("phone_number_id"))
 	if err != nil {
 		return nil, err
 	}
-	added := s.Data.AddFile(n.ID, c.r.Header.Get("Content-Type"), c.r.URL.Query().Get("filename"), data,
-		c.now.Add(state.ReceivedLifetime), c.now)
+	added := s.Data.AddFile(n.ID, c.R.Header.Get("Content-Type"), c.R.URL.Query().Get("filename"), data,
+		c.Now.Add(state.ReceivedLifetime), c.Now)
 	return object{"id": added.ID, "mime_type": added.Mime}, nil
 }

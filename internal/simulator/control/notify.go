@@ -28,7 +28,7 @@ func (s *Server) notifyField(c *request, in notifyRequest) (any, error) {
 			return nil, err
 		}
 	}
-	value := s.SampleValue(n, in.Field, c.now)
+	value := s.SampleValue(n, in.Field, c.Now)
 	if value == nil && in.Value == nil {
 		return nil, wire.Refusal(100, "value is required for the field %q", in.Field)
 	}
@@ -42,11 +42,11 @@ func (s *Server) notifyField(c *request, in notifyRequest) (any, error) {
 
 // updateAccount applies an account_update to an account and notifies the apps.
 func (s *Server) updateAccount(c *request) (any, error) {
-	owner, err := s.findAccount(c.form.Text("waba_id"))
+	owner, err := s.findAccount(c.Form.Text("waba_id"))
 	if err != nil {
 		return nil, err
 	}
-	value := maps.Clone(c.form)
+	value := maps.Clone(c.Form)
 	delete(value, "waba_id")
 	name, _ := value["event"].(string)
 	if name == "" {

@@ -30,7 +30,7 @@ func (s *Server) saveNumber(c *request, in numberChange) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		n = &state.Number{ID: in.ID, Account: owner, Display: in.Display, Verified: true, Onboarded: c.now}
+		n = &state.Number{ID: in.ID, Account: owner, Display: in.Display, Verified: true, Onboarded: c.Now}
 		if err := s.Data.AddNumber(n); err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ func (s *Server) signUp(c *request, in signupChoice) (any, error) {
 	if s.Data.Apps[in.AppID] == nil {
 		return nil, wire.Refusal(100, "there is no app %s", in.AppID)
 	}
-	owner, n, err := s.connectBusiness(in, c.now)
+	owner, n, err := s.connectBusiness(in, c.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Server) signUp(c *request, in signupChoice) (any, error) {
 	if len(s.Data.Codes) >= state.MaxCodes {
 		clear(s.Data.Codes)
 	}
-	s.Data.Codes[value] = &state.Code{App: in.AppID, Account: owner.ID, Expires: c.now.Add(state.CodeLifetime)}
+	s.Data.Codes[value] = &state.Code{App: in.AppID, Account: owner.ID, Expires: c.Now.Add(state.CodeLifetime)}
 	data := object{"waba_id": owner.ID, "business_id": owner.Business}
 	answer := object{"code": value, "event": "FINISH", "data": data}
 	switch {

@@ -18,7 +18,7 @@ func (s *Server) reviewTemplate(c *request, decision state.Review) (any, error) 
 func (s *Server) changeTemplateQuality(c *request) (any, error) {
 	return s.withTemplate(c, func(t *state.Template) {
 		before := t.Quality
-		if t.Quality = c.form.Text("new_quality_score"); t.Quality == "" {
+		if t.Quality = c.Form.Text("new_quality_score"); t.Quality == "" {
 			t.Quality = "GREEN"
 		}
 		value := t.CallbackFields()
@@ -31,12 +31,12 @@ func (s *Server) changeTemplateQuality(c *request) (any, error) {
 func (s *Server) changeTemplateCategory(c *request) (any, error) {
 	return s.withTemplate(c, func(t *state.Template) {
 		value := t.CallbackFields()
-		if correct := c.form.Text("correct_category"); correct != "" {
+		if correct := c.Form.Text("correct_category"); correct != "" {
 			value["new_category"], value["correct_category"] = t.Category, correct
 			value["category_update_timestamp"] = s.Now().Add(24 * time.Hour).Unix()
 		} else {
 			t.Previous = t.Category
-			if t.Category = c.form.Text("new_category"); t.Category == "" {
+			if t.Category = c.Form.Text("new_category"); t.Category == "" {
 				t.Category = wire.CategoryMarketing
 			}
 			value["previous_category"], value["new_category"] = t.Previous, t.Category

@@ -12,7 +12,7 @@ import (
 
 // saveUser creates or changes a user.
 func (s *Server) saveUser(c *request) (any, error) {
-	digits, ok := wire.UserDigits(c.form.Text("phone"))
+	digits, ok := wire.UserDigits(c.Form.Text("phone"))
 	if !ok {
 		return nil, wire.Refusal(100, "phone is required: 7 to 15 digits")
 	}
@@ -22,9 +22,9 @@ func (s *Server) saveUser(c *request) (any, error) {
 	}
 	changed.Phone = digits
 	s.Data.Users.Save(&changed)
-	if c.form["window"] == true {
+	if c.Form["window"] == true {
 		for _, n := range s.Data.Numbers {
-			s.Data.Windows.Open(n.Pair(digits), c.now)
+			s.Data.Windows.Open(n.Pair(digits), c.Now)
 		}
 	}
 	s.Feed.PublishState()
@@ -71,7 +71,7 @@ func (s *Server) changePreferences(c *request, in preferenceChange) (any, error)
 	}
 	preference := object{
 		"user_id": user.UserID(n.Account), "detail": in.Detail, "category": "marketing_messages", "value": in.Value,
-		wire.FieldTimestamp: c.now.Unix(),
+		wire.FieldTimestamp: c.Now.Unix(),
 	}
 	setIfNotEmpty(preference, "wa_id", user.VisiblePhone())
 	setIfNotEmpty(preference, "parent_user_id", user.ParentUserID(n.Account))
@@ -102,7 +102,7 @@ func (s *Server) changeIdentity(c *request, in identityChange) (any, error) {
 	owner, after := n.Account, *before
 	system := object{"type": in.Type, "body": in.Body}
 	message := object{
-		"id": wire.MessageID(before.Phone, wire.FromUser), wire.FieldTimestamp: state.UnixSeconds(c.now), "type": "system", "system": system,
+		"id": wire.MessageID(before.Phone, wire.FromUser), wire.FieldTimestamp: state.UnixSeconds(c.Now), "type": "system", "system": system,
 		"from_user_id": before.UserID(owner),
 	}
 	setIfNotEmpty(message, "from", before.VisiblePhone())
@@ -121,11 +121,11 @@ func (s *Server) changeIdentity(c *request, in identityChange) (any, error) {
 		system["body"] = "User " + before.Name + " changed from " + before.UserID(owner) + " to " + after.UserID(owner)
 	case "customer_identity_changed", "user_identity_changed":
 		after.IdentityHash = rand.Text()
-		message["identity"] = object{"acknowledged": false, "created_timestamp": state.UnixSeconds(c.now), "hash": after.IdentityHash}
+		message["identity"] = object{"acknowledged": false, "created_timestamp": state.UnixSeconds(c.Now), "hash": after.IdentityHash}
 		system["body"] = before.Name + "'s security code changed"
 	default:
-		return nil, wire.Refusal(100, "type must be user_changed_number, user_changed_user_id, customer_identity_changed or user_identity_changed; got %q",
-			in.Type)
+		return nil, wire.Refusal(100, "type must be user_changed_number, user_changed_user_id, customer_identity_changed or "+
+			"user_identity_changed; got %q", in.Type)
 	}
 	if in.Body != "" {
 		system["body"] = in.Body

@@ -57,12 +57,7 @@ const (
 
 // Dispatcher posts callbacks while Run runs. Until then they are queued.
 type Dispatcher struct {
-	client    *http.Client
-	scheduler *scheduler.Scheduler
-	now       func() time.Time
-	policy    func() Policy
-	logger    *slog.Logger
-	observe   func(Attempt)
+	deps Deps
 
 	Posted, Redelivered, Dropped atomic.Int64
 
@@ -90,12 +85,7 @@ type Deps struct {
 }
 
 // New returns a dispatcher with empty queues.
-func New(deps Deps) *Dispatcher {
-	return &Dispatcher{
-		client: deps.Client, scheduler: deps.Scheduler, now: deps.Now, policy: deps.Policy, logger: deps.Logger, observe: deps.Observe,
-		queues: map[string]*queue{},
-	}
-}
+func New(deps Deps) *Dispatcher { return &Dispatcher{deps: deps, queues: map[string]*queue{}} }
 
 // Run posts until ctx ends, then waits for posts in flight.
 func (d *Dispatcher) Run(ctx context.Context) {
@@ -161,7 +151,7 @@ func (d *Dispatcher) startWorker(q *queue) {
 // drain posts batches until the queue is empty.
 func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 	for {
-		policy := d.policy()
+		policy := d.deps.Policy()
 		d.mu.Lock()
 		count := min(len(q.updates), max(policy.Batch, 1))
 		if count == 0 || ctx.Err() != nil {
@@ -179,7 +169,7 @@ func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 		if policy.Shuffle != nil {
 			policy.Shuffle(count, func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
 		}
-		d.post(ctx, callback{target: target, body: envelope(updates), first: d.now(), attempt: 1})
+		d.post(ctx, callback{target: target, body: envelope(updates), first: d.deps.Now(), attempt: 1})
 	}
 }
 
@@ -192,25 +182,26 @@ type callback struct {
 }
 
 func (d *Dispatcher) post(ctx context.Context, c callback) {
-	status, err := Send(ctx, d.client, c.target, c.body)
+	status, err := Send(ctx, d.deps.Client, c.target, c.body)
 	d.Posted.Add(1)
-	attempt := Attempt{At: d.now(), URL: c.target.URL, Attempt: c.attempt, Status: status, Body: c.body}
+	attempt := Attempt{At: d.deps.Now(), URL: c.target.URL, Attempt: c.attempt, Status: status, Body: c.body}
 	if err != nil {
 		attempt.Error = reason(err)
 	}
-	d.observe(attempt)
+	d.deps.Observe(attempt)
 	if status == http.StatusOK || ctx.Err() != nil {
 		return
 	}
-	d.logger.DebugContext(ctx, "callback.refused", "host", host(c.target.URL), "attempt", c.attempt, "status", status, "error", attempt.Error)
+	d.deps.Logger.DebugContext(ctx, "callback.refused",
+		"host", host(c.target.URL), "attempt", c.attempt, "status", status, "error", attempt.Error)
 	d.redeliver(c)
 }
 
 // redeliver schedules the next post of a callback.
 func (d *Dispatcher) redeliver(c callback) {
-	policy := d.policy()
+	policy := d.deps.Policy()
 	wait := min(policy.RedeliverAfter<<min(c.attempt-1, 20), maxBackoff)
-	at := d.now().Add(wait)
+	at := d.deps.Now().Add(wait)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if wait <= 0 || at.Sub(c.first) > policy.GiveUpAfter || d.redeliveries >= maxRedeliveries {
@@ -218,7 +209,7 @@ func (d *Dispatcher) redeliver(c callback) {
 		return
 	}
 	c.attempt++
-	scheduled := d.scheduler.At(at, func() {
+	scheduled := d.deps.Scheduler.At(at, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.redeliveries = max(d.redeliveries-1, 0) // Clear may have set it to 0

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,13 +24,10 @@ type Server struct{ *state.Simulation }
 
 // call is one request, with the token and the objects that it names.
 type call struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	version string
-	token   *state.Token
-	now     time.Time
-	form    wire.Form
+	wire.Request
 
+	version  string
+	token    *state.Token
 	app      *state.App
 	account  *state.Account
 	number   *state.Number
@@ -41,58 +39,39 @@ type call struct {
 // handler returns the body of the answer.
 type handler func(s *Server, c *call) (any, error)
 
-// locked holds the lock while handle runs.
-func locked(handle handler) handler {
-	return func(s *Server, c *call) (any, error) {
-		s.Lock()
-		defer s.Unlock()
-		return handle(s, c)
-	}
-}
-
-// form reads the form of a request before handle runs.
-func form(handle handler) handler {
-	return func(s *Server, c *call) (answer any, err error) {
-		if c.form, err = wire.ReadForm(c.w, c.r); err != nil {
-			return nil, err
-		}
-		return handle(s, c)
-	}
-}
-
 // routes holds the operations by method, kind of the object in the path, and edge.
 var routes = map[string]handler{
-	"POST number messages":             form((*Server).sendMessage),
-	"POST number marketing_messages":   form((*Server).sendMarketing),
+	"POST number messages":             wire.WithForm((*Server).sendMessage),
+	"POST number marketing_messages":   wire.WithForm((*Server).sendMarketing),
 	"POST number media":                (*Server).uploadMedia,
-	"GET number":                       locked((*Server).readNumber),
-	"POST number":                      form((*Server).changeNumber),
-	"POST number register":             form(locked((*Server).register)),
-	"POST number deregister":           locked((*Server).deregister),
-	"POST number request_code":         form(locked((*Server).requestCode)),
-	"POST number verify_code":          form(locked((*Server).verifyCode)),
-	"POST number smb_app_data":         form(locked((*Server).syncPhoneApp)),
-	"GET number username":              locked((*Server).readUsername),
-	"POST number username":             form(locked((*Server).changeUsername)),
-	"DELETE number username":           locked((*Server).deleteUsername),
-	"GET account":                      locked((*Server).readAccount),
-	"GET account phone_numbers":        locked((*Server).listNumbers),
-	"GET account message_templates":    locked((*Server).listTemplates),
-	"POST account message_templates":   form(locked((*Server).createTemplate)),
-	"DELETE account message_templates": form(locked((*Server).deleteTemplates)),
-	"GET account subscribed_apps":      locked((*Server).listSubscribed),
-	"POST account subscribed_apps":     form((*Server).subscribe),
-	"DELETE account subscribed_apps":   locked((*Server).unsubscribe),
-	"GET template":                     locked((*Server).readTemplate),
-	"POST template":                    form(locked((*Server).editTemplate)),
-	"POST template unpause":            locked((*Server).unpauseTemplate),
-	"GET media":                        locked((*Server).readMedia),
-	"DELETE media":                     locked((*Server).deleteMedia),
-	"POST app uploads":                 form(locked((*Server).beginUpload)),
-	"GET app subscriptions":            locked((*Server).readSubscription),
-	"POST app subscriptions":           form((*Server).changeSubscription),
+	"GET number":                       wire.Locked((*Server).readNumber),
+	"POST number":                      wire.WithForm((*Server).changeNumber),
+	"POST number register":             wire.WithForm(wire.Locked((*Server).register)),
+	"POST number deregister":           wire.Locked((*Server).deregister),
+	"POST number request_code":         wire.WithForm(wire.Locked((*Server).requestCode)),
+	"POST number verify_code":          wire.WithForm(wire.Locked((*Server).verifyCode)),
+	"POST number smb_app_data":         wire.WithForm(wire.Locked((*Server).syncPhoneApp)),
+	"GET number username":              wire.Locked((*Server).readUsername),
+	"POST number username":             wire.WithForm(wire.Locked((*Server).changeUsername)),
+	"DELETE number username":           wire.Locked((*Server).deleteUsername),
+	"GET account":                      wire.Locked((*Server).readAccount),
+	"GET account phone_numbers":        wire.Locked((*Server).listNumbers),
+	"GET account message_templates":    wire.Locked((*Server).listTemplates),
+	"POST account message_templates":   wire.WithForm(wire.Locked((*Server).createTemplate)),
+	"DELETE account message_templates": wire.WithForm(wire.Locked((*Server).deleteTemplates)),
+	"GET account subscribed_apps":      wire.Locked((*Server).listSubscribed),
+	"POST account subscribed_apps":     wire.WithForm((*Server).subscribe),
+	"DELETE account subscribed_apps":   wire.Locked((*Server).unsubscribe),
+	"GET template":                     wire.Locked((*Server).readTemplate),
+	"POST template":                    wire.WithForm(wire.Locked((*Server).editTemplate)),
+	"POST template unpause":            wire.Locked((*Server).unpauseTemplate),
+	"GET media":                        wire.Locked((*Server).readMedia),
+	"DELETE media":                     wire.Locked((*Server).deleteMedia),
+	"POST app uploads":                 wire.WithForm(wire.Locked((*Server).beginUpload)),
+	"GET app subscriptions":            wire.Locked((*Server).readSubscription),
+	"POST app subscriptions":           wire.WithForm((*Server).changeSubscription),
 	"POST upload":                      (*Server).continueUpload,
-	"GET upload":                       locked((*Server).readUpload),
+	"GET upload":                       wire.Locked((*Server).readUpload),
 }
 
 // managementEdges holds the operations whose calls are limited by the hour.
@@ -104,7 +83,7 @@ var versionPattern = regexp.MustCompile(`^v[0-9]{1,3}\.[0-9]{1,2}$`)
 
 // ServeHTTP answers a request to the API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{w: w, r: r, now: s.Now(), version: "v24.0"}
+	c := &call{Request: wire.Request{W: w, R: r, Now: s.Now()}, version: "v24.0"}
 	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	if versionPattern.MatchString(segments[0]) {
 		c.version, segments = segments[0], segments[1:]
@@ -134,13 +113,13 @@ type rawAnswer func()
 func (s *Server) route(c *call, segments []string) (any, error) {
 	switch path := strings.Join(segments, "/"); path {
 	case "oauth/access_token":
-		return form(locked((*Server).exchange))(s, c)
+		return wire.WithForm(wire.Locked((*Server).exchange))(s, c)
 	case "debug_token":
 		return s.debugToken(c)
 	case "dialog/oauth":
 		return s.dialog(c)
 	case "":
-		return nil, wire.Refusal(100, "Unsupported %s request.", strings.ToLower(c.r.Method))
+		return nil, wire.Refusal(100, "Unsupported %s request.", strings.ToLower(c.R.Method))
 	}
 	if err := s.authenticate(c); err != nil {
 		return nil, err
@@ -157,10 +136,10 @@ func (s *Server) route(c *call, segments []string) (any, error) {
 	if err := s.countCall(c, name); err != nil {
 		return nil, err
 	}
-	handle, found := routes[c.r.Method+" "+name]
+	handle, found := routes[c.R.Method+" "+name]
 	if !found {
 		return nil, wire.Refusal(100, "Unsupported %s request. Object with ID '%s' does not support this operation.",
-			strings.ToLower(c.r.Method), segments[0]).With(33)
+			strings.ToLower(c.R.Method), segments[0]).With(33)
 	}
 	if edge != wire.FieldMessages { // a send is matched once its recipient is known
 		if answer, err := s.applyScript(c, edge); answer != nil || err != nil {
@@ -172,13 +151,13 @@ func (s *Server) route(c *call, segments []string) (any, error) {
 
 // authenticate sets the token of a call.
 func (s *Server) authenticate(c *call) (err error) {
-	scheme, value, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
+	scheme, value, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") && !strings.EqualFold(scheme, "OAuth") {
-		value = c.r.URL.Query().Get("access_token")
+		value = c.R.URL.Query().Get("access_token")
 	}
 	s.Lock()
 	defer s.Unlock()
-	c.token, err = s.findToken(value, c.now)
+	c.token, err = s.findToken(value, c.Now)
 	return err
 }
 
@@ -226,7 +205,7 @@ func (s *Server) resolve(c *call, id string) (kind string, err error) {
 	case d.Uploads[id] != nil:
 		kind, c.upload = "upload", d.Uploads[id]
 	default:
-		if c.media = d.Files.Find(id, c.now); c.media == nil {
+		if c.media = d.Files.Find(id, c.Now); c.media == nil {
 			return "", unknownObject(id)
 		}
 		kind = "media"
@@ -246,21 +225,18 @@ func (s *Server) countCall(c *call, name string) error {
 	s.Lock()
 	defer s.Unlock()
 	quota := 200
-	for _, n := range s.Data.Numbers {
-		if n.Account == c.account && n.Registered() {
-			quota = 5000
-			break
-		}
+	if slices.ContainsFunc(s.Data.NumbersOf(c.account), (*state.Number).Registered) {
+		quota = 5000
 	}
-	percent := c.account.Calls.Percent(c.now, quota)
+	percent := c.account.Calls.Percent(c.Now, quota)
 	regain := 0
 	if percent > 100 {
-		regain = int(time.Hour-c.now.Sub(c.account.Calls.Since))/int(time.Minute) + 1
+		regain = int(time.Hour-c.Now.Sub(c.account.Calls.Since))/int(time.Minute) + 1
 	}
-	c.w.Header().Set("x-business-use-case-usage", fmt.Sprintf(
+	c.W.Header().Set("x-business-use-case-usage", fmt.Sprintf(
 		`{"%s":[{"type":"whatsapp","call_count":%d,"total_cputime":1,"total_time":1,"estimated_time_to_regain_access":%d}]}`,
 		c.account.ID, min(percent, 100), regain))
-	c.w.Header().Set("x-app-usage", fmt.Sprintf(`{"call_count":%d,"total_cputime":0,"total_time":0}`, min(percent, 100)))
+	c.W.Header().Set("x-app-usage", fmt.Sprintf(`{"call_count":%d,"total_cputime":0,"total_time":0}`, min(percent, 100)))
 	if percent > 100 && s.Data.Settings.ManagementLimit {
 		return wire.Refusal(80008, "There have been too many calls to this WhatsApp Business account. Wait a bit and try again.")
 	}
@@ -275,7 +251,7 @@ func (s *Server) refuse(c *call, err error) {
 	}
 	s.Counters.Refused.Add(1)
 	if refusal.Code == 190 {
-		c.w.Header().Set("www-authenticate", `OAuth "Facebook Platform" "invalid_token" "`+refusal.Title+`"`)
+		c.W.Header().Set("www-authenticate", `OAuth "Facebook Platform" "invalid_token" "`+refusal.Title+`"`)
 	}
 	message := fmt.Sprintf("(#%d) %s", refusal.Code, refusal.Title)
 	problem := object{"type": "OAuthException", "code": refusal.Code, "fbtrace_id": traceID()}
@@ -294,7 +270,7 @@ func (s *Server) refuse(c *call, err error) {
 	if refusal.HTTP >= http.StatusInternalServerError {
 		problem["is_transient"] = true
 	}
-	wire.Answer(c.w, refusal.HTTP, object{"error": problem})
+	wire.Answer(c.W, refusal.HTTP, object{"error": problem})
 }
 
 // unknownObject is the error for an id that the caller cannot see.

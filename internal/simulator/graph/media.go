@@ -16,8 +16,8 @@ import (
 
 // uploadMedia stores a file of the business.
 func (s *Server) uploadMedia(c *call) (any, error) {
-	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, state.MaxUpload)
-	form, err := c.r.MultipartReader()
+	c.R.Body = http.MaxBytesReader(c.W, c.R.Body, state.MaxUpload)
+	form, err := c.R.MultipartReader()
 	if err != nil {
 		return nil, wire.Refusal(100, "The request must be multipart/form-data.")
 	}
@@ -60,7 +60,7 @@ func (s *Server) uploadMedia(c *call) (any, error) {
 	}
 	s.Lock()
 	defer s.Unlock()
-	added := s.Data.AddFile(c.number.ID, declared, filename, data, c.now.Add(state.UploadLifetime), c.now)
+	added := s.Data.AddFile(c.number.ID, declared, filename, data, c.Now.Add(state.UploadLifetime), c.Now)
 	return object{"id": added.ID}, nil
 }
 
@@ -79,7 +79,7 @@ func (s *Server) readMedia(c *call) (any, error) {
 		return nil, err
 	}
 	return object{
-		wire.FieldProduct: wire.Product, "url": s.MediaURL(s.BaseURL(c.r), c.media, c.now), "mime_type": c.media.Mime,
+		wire.FieldProduct: wire.Product, "url": s.MediaURL(s.BaseURL(c.R), c.media, c.Now), "mime_type": c.media.Mime,
 		"sha256": hex.EncodeToString(c.media.SHA256[:]), "file_size": c.media.Size(), "id": c.media.ID,
 	}, nil
 }
@@ -95,7 +95,7 @@ func (s *Server) deleteMedia(c *call) (any, error) {
 // checkFileAccess refuses a file of another number, or of an account that the token does not cover.
 func (s *Server) checkFileAccess(c *call) error {
 	n := s.Data.Numbers[c.media.Number]
-	numberID := c.r.URL.Query().Get("phone_number_id")
+	numberID := c.R.URL.Query().Get("phone_number_id")
 	if n == nil || !c.token.Covers(n.Account.ID) || numberID != "" && numberID != n.ID {
 		return unknownObject(c.media.ID)
 	}
@@ -104,7 +104,7 @@ func (s *Server) checkFileAccess(c *call) error {
 
 // ServeMedia answers a download. The caller needs a token and a URL that has not expired.
 func (s *Server) ServeMedia(w http.ResponseWriter, r *http.Request) {
-	c := &call{w: w, r: r, now: s.Now()}
+	c := &call{Request: wire.Request{W: w, R: r, Now: s.Now()}}
 	if err := s.authenticate(c); err != nil {
 		s.refuse(c, err)
 		return
@@ -113,14 +113,14 @@ func (s *Server) ServeMedia(w http.ResponseWriter, r *http.Request) {
 	expires, err := strconv.ParseInt(query.Get("ext"), 10, 64)
 	valid := err == nil && hmac.Equal([]byte(query.Get("hash")), []byte(s.URLHash(query.Get("mid"), query.Get("ext"))))
 	s.Lock()
-	found := s.Data.Files.Find(query.Get("mid"), c.now)
+	found := s.Data.Files.Find(query.Get("mid"), c.Now)
 	if found != nil {
 		if n := s.Data.Numbers[found.Number]; n == nil || !c.token.Covers(n.Account.ID) {
 			found = nil
 		}
 	}
 	s.Unlock()
-	if !valid || c.now.Unix() >= expires || found == nil {
+	if !valid || c.Now.Unix() >= expires || found == nil {
 		http.NotFound(w, r)
 		return
 	}

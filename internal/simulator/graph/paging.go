@@ -28,7 +28,7 @@ func selectFields(full object, requested string, fields []string) object {
 
 // paginate returns one page of a list with its cursors.
 func (s *Server) paginate(c *call, listed []object, fields []string) (any, error) {
-	query := c.r.URL.Query()
+	query := c.R.URL.Query()
 	limit := 25
 	if given := query.Get("limit"); given != "" {
 		parsed, err := strconv.Atoi(given)
@@ -65,7 +65,7 @@ func (s *Server) paginate(c *call, listed []object, fields []string) (any, error
 	}
 	answer := object{"data": data}
 	if len(data) > 0 {
-		answer["paging"] = s.paging(c.r, data, from > 0, to < len(listed))
+		answer["paging"] = s.paging(c.R, data, from > 0, to < len(listed))
 	}
 	return answer, nil
 }

@@ -43,7 +43,7 @@ func (s *Server) delay(c *call, forced state.Outcome) error {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-c.r.Context().Done(): // the client disconnected; an accepted send stays accepted
+		case <-c.R.Context().Done(): // the client disconnected; an accepted send stays accepted
 		}
 	}
 	return forced.Refusal()
@@ -55,9 +55,9 @@ func (s *Server) writeScripted(c *call, r *scriptedAnswer) {
 	case r.outcome.DropAnswer || r.outcome.DropRequest:
 		panic(http.ErrAbortHandler) // net/http closes the connection without an answer
 	case r.outcome.Garbage:
-		c.w.Header().Set("Content-Type", "application/json")
-		_, _ = c.w.Write([]byte(`{fieldProduct:"whatsapp",fieldContacts:[{"inp` + "\x00\xff<html>"))
+		c.W.Header().Set("Content-Type", "application/json")
+		_, _ = c.W.Write([]byte(`{fieldProduct:"whatsapp",fieldContacts:[{"inp` + "\x00\xff<html>"))
 	default:
-		wire.Answer(c.w, http.StatusOK, r.body)
+		wire.Answer(c.W, http.StatusOK, r.body)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // sendMarketing accepts templates only.
 func (s *Server) sendMarketing(c *call) (any, error) {
-	if c.form.Text("type") != wire.KindTemplate {
+	if c.Form.Text("type") != wire.KindTemplate {
 		return nil, wire.Refusal(131055, "Only template messages are supported by this endpoint.")
 	}
 	return s.sendMessage(c)
@@ -19,13 +19,13 @@ func (s *Server) sendMarketing(c *call) (any, error) {
 
 // sendMessage accepts or refuses a send. A body with a status marks messages as read.
 func (s *Server) sendMessage(c *call) (any, error) {
-	if c.form.Text(wire.FieldProduct) != wire.Product {
+	if c.Form.Text(wire.FieldProduct) != wire.Product {
 		return nil, wire.Refusal(100, "The parameter messaging_product is required.")
 	}
-	if c.form["status"] != nil {
+	if c.Form["status"] != nil {
 		return s.markRead(c)
 	}
-	m, err := readMessage(c.form)
+	m, err := readMessage(c.Form)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Server) accept(c *call, m *message) (state.Outcome, any, error) {
 	}
 	delivery := &state.Delivery{
 		Number: n, User: user, ID: wire.MessageID(user.Phone, wire.ToUser), Kind: m.kind, Category: "service", Opaque: m.opaque,
-		ByUserID: m.to == "", AcceptedAt: c.now, Failure: failure, Outcome: forced, WindowOpen: d.Windows.IsOpen(n.Pair(user.Phone), c.now),
+		ByUserID: m.to == "", AcceptedAt: c.Now, Failure: failure, Outcome: forced, WindowOpen: d.Windows.IsOpen(n.Pair(user.Phone), c.Now),
 	}
 	if m.template != nil {
 		delivery.Category = strings.ToLower(m.template.Category)
@@ -86,10 +86,10 @@ func (s *Server) accept(c *call, m *message) (state.Outcome, any, error) {
 	content, _ := m.content.(object)
 	delivery.Voice = m.kind == "audio" && content["voice"] == true
 	s.Counters.Accepted.Add(1)
-	d.Sent.Add(state.SentEntry{ID: delivery.ID, Number: n, To: user.Phone, Kind: m.kind, Opaque: m.opaque, AcceptedAt: c.now})
+	d.Sent.Add(state.SentEntry{ID: delivery.ID, Number: n, To: user.Phone, Kind: m.kind, Opaque: m.opaque, AcceptedAt: c.Now})
 	s.AddMessage(&state.ChatMessage{
 		ID: delivery.ID, PhoneNumberID: n.ID, Phone: user.Phone, Outbound: true, Type: m.kind, Content: chatContent(m),
-		At: clock.Stamp(c.now), ContextID: m.contextID,
+		At: clock.Stamp(c.Now), ContextID: m.contextID,
 	})
 	_, link := source(m)
 	s.StartDelivery(delivery, link)
@@ -140,17 +140,17 @@ func (s *Server) checkSend(c *call, m *message, user *state.User) (failure *wire
 			return nil, err
 		}
 	}
-	if err := s.checkMedia(n, m, c.now); err != nil {
+	if err := s.checkMedia(n, m, c.Now); err != nil {
 		return nil, err
 	}
-	if d.Settings.ThroughputLimit && !n.Bucket.Spend(c.now, n.PerSecond(), n.PerSecond()) {
+	if d.Settings.ThroughputLimit && !n.Bucket.Spend(c.Now, n.PerSecond(), n.PerSecond()) {
 		return nil, wire.Refusal(130429, "Cloud API message throughput has been reached.").With(2494055)
 	}
-	if d.Settings.PairLimit && !d.PairLimits.Spend(n.Pair(user.Phone), c.now) {
+	if d.Settings.PairLimit && !d.PairLimits.Spend(n.Pair(user.Phone), c.Now) {
 		return nil, wire.Refusal(131056,
 			"Too many messages sent from this phone number to the same recipient in a short period of time.")
 	}
-	failure = s.laterFailure(m, n, user, c.now)
+	failure = s.laterFailure(m, n, user, c.Now)
 	if failure != nil && failure.Code == 131047 && d.Settings.Window == "sync" {
 		return nil, failure
 	}
@@ -187,12 +187,12 @@ func (s *Server) reactionFailure(m *message, user *state.User) *wire.Error {
 
 // markRead marks a user's message, and all before it, as read by the business.
 func (s *Server) markRead(c *call) (any, error) {
-	id := c.form.Text("message_id")
+	id := c.Form.Text("message_id")
 	digits, direction, ok := wire.ReadMessageID(id)
-	if c.form.Text("status") != "read" || !ok || direction != wire.FromUser {
+	if c.Form.Text("status") != "read" || !ok || direction != wire.FromUser {
 		return nil, wire.Refusal(131009, "Param status must be read, and message_id a message that was received.")
 	}
-	typing, isTyping := c.form["typing_indicator"].(object)
+	typing, isTyping := c.Form["typing_indicator"].(object)
 	if isTyping && typing["type"] != "text" {
 		return nil, wire.Refusal(131009, "Param typing_indicator['type'] must be one of {text}.")
 	}
@@ -203,7 +203,7 @@ func (s *Server) markRead(c *call) (any, error) {
 	}
 	s.MarkRead(c.number, digits, id)
 	if isTyping {
-		s.Feed.Publish("typing", object{"phone_number_id": c.number.ID, "phone": digits, "until": c.now.Add(25 * time.Second).UnixMilli()})
+		s.Feed.Publish("typing", object{"phone_number_id": c.number.ID, "phone": digits, "until": c.Now.Add(25 * time.Second).UnixMilli()})
 	}
 	return wire.Success(), nil
 }

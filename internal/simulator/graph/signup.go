@@ -2,6 +2,7 @@ package graph
 
 import (
 	"crypto/rand"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,25 +14,25 @@ import (
 
 // exchange issues a token for a code.
 func (s *Server) exchange(c *call) (any, error) {
-	client := s.Data.Apps[c.form.Text("client_id")]
-	if client == nil || client.Secret != c.form.Text("client_secret") {
+	client := s.Data.Apps[c.Form.Text("client_id")]
+	if client == nil || client.Secret != c.Form.Text("client_secret") {
 		return nil, wire.Refusal(1, "Error validating client secret.")
 	}
-	if c.form.Text("grant_type") == "client_credentials" {
+	if c.Form.Text("grant_type") == "client_credentials" {
 		return object{"access_token": client.ID + "|" + client.Secret, "token_type": "bearer"}, nil
 	}
-	given := s.Data.Codes[c.form.Text("code")]
+	given := s.Data.Codes[c.Form.Text("code")]
 	switch {
 	case given == nil || given.App != client.ID:
 		return nil, wire.Refusal(100, "Invalid verification code format.").With(36008)
 	case given.Used:
 		return nil, wire.Refusal(100, "This authorization code has been used.").With(36009)
-	case !c.now.Before(given.Expires):
+	case !c.Now.Before(given.Expires):
 		return nil, wire.Refusal(100, "This authorization code has expired.").With(36007)
 	}
 	given.Used = true
 	issued := s.Data.IssueToken(&state.Token{
-		Value: "EAAS" + rand.Text() + rand.Text(), App: client.ID, Accounts: []string{given.Account}, Scopes: state.Scopes(), Issued: c.now,
+		Value: "EAAS" + rand.Text() + rand.Text(), App: client.ID, Accounts: []string{given.Account}, Scopes: state.Scopes(), Issued: c.Now,
 	})
 	return object{"access_token": issued.Value, "token_type": "bearer"}, nil
 }
@@ -41,13 +42,13 @@ func (s *Server) debugToken(c *call) (any, error) {
 	if err := s.authenticate(c); err != nil {
 		return nil, err
 	}
-	value := c.r.URL.Query().Get("input_token")
+	value := c.R.URL.Query().Get("input_token")
 	if value == "" {
 		return nil, wire.Refusal(100, "The parameter input_token is required.")
 	}
 	s.Lock()
 	defer s.Unlock()
-	found, err := s.findToken(value, c.now)
+	found, err := s.findToken(value, c.Now)
 	if issued := s.Data.Tokens[value]; issued != nil {
 		found = issued
 	}
@@ -61,14 +62,10 @@ func (s *Server) debugToken(c *call) (any, error) {
 
 func (s *Server) describeToken(t *state.Token, valid bool) object {
 	targets := slices.Clone(t.Accounts)
-	slices.Reverse(targets) // newest first
 	if len(targets) == 0 {
-		for id := range s.Data.Accounts {
-			targets = append(targets, id)
-		}
-		slices.Sort(targets)
-		slices.Reverse(targets)
+		targets = slices.Sorted(maps.Keys(s.Data.Accounts))
 	}
+	slices.Reverse(targets) // newest first
 	granular := []object{}
 	for _, scope := range t.Scopes {
 		granted := object{"scope": scope}
@@ -89,14 +86,14 @@ func (s *Server) describeToken(t *state.Token, valid bool) object {
 
 // dialog serves the page on which a business connects its number.
 func (s *Server) dialog(c *call) (any, error) {
-	if c.r.Method != http.MethodGet {
+	if c.R.Method != http.MethodGet {
 		return nil, wire.Refusal(100, "Unsupported request.")
 	}
 	s.Lock()
-	known := s.Data.Apps[c.r.URL.Query().Get("client_id")] != nil
+	known := s.Data.Apps[c.R.URL.Query().Get("client_id")] != nil
 	s.Unlock()
 	if !known {
 		return nil, wire.Refusal(101, "Error validating application. Invalid application ID.")
 	}
-	return rawAnswer(func() { page.ServeDialog(c.w, c.r) }), nil
+	return rawAnswer(func() { page.ServeDialog(c.W, c.R) }), nil
 }

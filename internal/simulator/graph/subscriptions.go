@@ -11,9 +11,9 @@ import (
 
 // subscribe lets the token's app hear of an account, elsewhere if it says so.
 func (s *Server) subscribe(c *call) (any, error) {
-	elsewhere := state.Override{URL: c.form.Text("override_callback_uri"), VerifyToken: c.form.Text("verify_token")}
+	elsewhere := state.Override{URL: c.Form.Text("override_callback_uri"), VerifyToken: c.Form.Text("verify_token")}
 	if elsewhere.URL != "" {
-		if err := s.VerifyCallbackURL(c.r.Context(), elsewhere.URL, elsewhere.VerifyToken); err != nil {
+		if err := s.VerifyCallbackURL(c.R.Context(), elsewhere.URL, elsewhere.VerifyToken); err != nil {
 			return nil, err
 		}
 	}
@@ -61,17 +61,17 @@ func (s *Server) readSubscription(c *call) (any, error) {
 
 // changeSubscription moves an app's callbacks, after the new address proved itself.
 func (s *Server) changeSubscription(c *call) (any, error) {
-	address, verifyToken := c.form.Text("callback_url"), c.form.Text("verify_token")
-	if c.form.Text("object") != "whatsapp_business_account" || address == "" {
+	address, verifyToken := c.Form.Text("callback_url"), c.Form.Text("verify_token")
+	if c.Form.Text("object") != "whatsapp_business_account" || address == "" {
 		return nil, wire.Refusal(100, "The parameters object and callback_url are required.")
 	}
-	if err := s.VerifyCallbackURL(c.r.Context(), address, verifyToken); err != nil {
+	if err := s.VerifyCallbackURL(c.R.Context(), address, verifyToken); err != nil {
 		return nil, err
 	}
 	s.Lock()
 	defer s.Unlock()
 	c.app.CallbackURL, c.app.VerifyToken = address, verifyToken
-	if fields := c.form.Text("fields"); fields != "" {
+	if fields := c.Form.Text("fields"); fields != "" {
 		c.app.Fields = strings.Split(fields, ",")
 	}
 	return wire.Success(), nil

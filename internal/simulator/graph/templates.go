@@ -34,7 +34,7 @@ func (s *Server) notifyComponents(t *state.Template) {
 var defaultTemplateFields = []string{"name", "parameter_format", "components", "language", "status", "category", "sub_category", "id"}
 
 func (s *Server) listTemplates(c *call) (any, error) {
-	query := c.r.URL.Query()
+	query := c.R.URL.Query()
 	var listed []object
 	for _, id := range slices.Sorted(maps.Keys(s.Data.Templates)) {
 		t := s.Data.Templates[id]
@@ -52,28 +52,28 @@ func (s *Server) readTemplate(c *call) (any, error) {
 	read := c.template.Describe()
 	read["health_status"] = state.Health(c.account, object{wire.FieldEntity: "MESSAGE_TEMPLATE", "id": c.template.ID},
 		c.template.Status == wire.StatusApproved)
-	return selectFields(read, c.r.URL.Query().Get("fields"), defaultTemplateFields), nil
+	return selectFields(read, c.R.URL.Query().Get("fields"), defaultTemplateFields), nil
 }
 
 // createTemplate stores a template and schedules its review.
 func (s *Server) createTemplate(c *call) (any, error) {
-	t := &state.Template{Status: "PENDING", Quality: "UNKNOWN", Format: "POSITIONAL", Account: c.account, Created: c.now}
-	t.Name, t.Language, t.Category = c.form.Text("name"), c.form.Text("language"), strings.ToUpper(c.form.Text("category"))
-	if format := strings.ToUpper(c.form.Text("parameter_format")); format != "" {
+	t := &state.Template{Status: "PENDING", Quality: "UNKNOWN", Format: "POSITIONAL", Account: c.account, Created: c.Now}
+	t.Name, t.Language, t.Category = c.Form.Text("name"), c.Form.Text("language"), strings.ToUpper(c.Form.Text("category"))
+	if format := strings.ToUpper(c.Form.Text("parameter_format")); format != "" {
 		t.Format = format
 	}
-	t.Components, _ = c.form["components"].([]any)
-	t.TTL = c.form["message_send_ttl_seconds"]
+	t.Components, _ = c.Form["components"].([]any)
+	t.TTL = c.Form["message_send_ttl_seconds"]
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
 	w := s.Data
-	if err := s.checkCreate(t, c.now); err != nil {
+	if err := s.checkCreate(t, c.Now); err != nil {
 		return nil, err
 	}
 	t.ID = w.NextID(state.TemplateSeries)
 	w.AddTemplate(t)
-	c.account.Created = append(c.account.Created, c.now)
+	c.account.Created = append(c.account.Created, c.Now)
 	s.ScheduleReview(t)
 	return object{"id": t.ID, "status": t.Status, "category": t.Category}, nil
 }
@@ -106,26 +106,26 @@ func (s *Server) editTemplate(c *call) (any, error) {
 			Said("Message template cannot be edited", "Only templates that are approved, rejected or paused can be edited.")
 	}
 	changed := *t
-	if category := strings.ToUpper(c.form.Text("category")); category != "" && category != t.Category {
+	if category := strings.ToUpper(c.Form.Text("category")); category != "" && category != t.Category {
 		if t.Status == wire.StatusApproved {
 			return nil, wire.Refusal(100, "The category of an approved template cannot be edited.").With(2388049).
 				Said("Category cannot be edited", "The category of an approved message template cannot be changed.")
 		}
 		changed.Category = category
 	}
-	if components, given := c.form["components"].([]any); given {
+	if components, given := c.Form["components"].([]any); given {
 		changed.Components = components
 	}
-	if format := strings.ToUpper(c.form.Text("parameter_format")); format != "" {
+	if format := strings.ToUpper(c.Form.Text("parameter_format")); format != "" {
 		changed.Format = format
 	}
 	if err := changed.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkEdit(t, c.now); err != nil {
+	if err := checkEdit(t, c.Now); err != nil {
 		return nil, err
 	}
-	changed.Edits = append(slices.Clone(t.Edits), c.now)
+	changed.Edits = append(slices.Clone(t.Edits), c.Now)
 	changed.Status, changed.Rejected = "PENDING", ""
 	*t = changed
 	s.notifyComponents(t)
@@ -156,8 +156,8 @@ func checkEdit(t *state.Template, now time.Time) error {
 
 // deleteTemplates deletes all languages of a name, one template of it, or several ids.
 func (s *Server) deleteTemplates(c *call) (any, error) {
-	name, one := c.form.Text("name"), c.form.Text("hsm_id")
-	several := strings.FieldsFunc(c.form.Text("hsm_ids"), func(r rune) bool { return strings.ContainsRune(`[]", `, r) })
+	name, one := c.Form.Text("name"), c.Form.Text("hsm_id")
+	several := strings.FieldsFunc(c.Form.Text("hsm_ids"), func(r rune) bool { return strings.ContainsRune(`[]", `, r) })
 	if name == "" && len(several) == 0 {
 		return nil, wire.Refusal(100, "The parameter name is required.")
 	}

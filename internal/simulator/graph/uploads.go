@@ -19,11 +19,11 @@ const (
 )
 
 func (s *Server) beginUpload(c *call) (any, error) {
-	length, err := strconv.Atoi(c.form.Text("file_length"))
+	length, err := strconv.Atoi(c.Form.Text("file_length"))
 	if err != nil || length < 1 || length > maxUploadBytes {
 		return nil, wire.Refusal(100, "The parameter file_length is required: 1 to %d bytes.", maxUploadBytes)
 	}
-	switch c.form.Text("file_type") {
+	switch c.Form.Text("file_type") {
 	case "application/pdf", "image/jpeg", "image/jpg", "image/png", "video/mp4":
 	default:
 		return nil, wire.Refusal(100, "Param file_type must be one of application/pdf, image/jpeg, image/jpg, image/png, video/mp4.")
@@ -31,7 +31,7 @@ func (s *Server) beginUpload(c *call) (any, error) {
 	if len(s.Data.Uploads) >= maxUploads {
 		clear(s.Data.Uploads)
 	}
-	added := &state.Upload{ID: "upload:" + traceID(), App: c.app.ID, Name: c.form.Text("file_name"), Mime: c.form.Text("file_type"), Length: length}
+	added := &state.Upload{ID: "upload:" + traceID(), App: c.app.ID, Mime: c.Form.Text("file_type"), Length: length}
 	s.Data.Uploads[added.ID] = added
 	return object{"id": added.ID}, nil
 }
@@ -42,11 +42,11 @@ func (s *Server) readUpload(c *call) (any, error) {
 
 // continueUpload stores a chunk. The last chunk is answered with the handle of the file.
 func (s *Server) continueUpload(c *call) (any, error) {
-	offset, err := strconv.Atoi(c.r.Header.Get("file_offset"))
+	offset, err := strconv.Atoi(c.R.Header.Get("file_offset"))
 	if err != nil {
 		return nil, wire.Refusal(100, "The header file_offset is required.")
 	}
-	chunk, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxUploadBytes))
+	chunk, err := io.ReadAll(http.MaxBytesReader(c.W, c.R.Body, maxUploadBytes))
 	s.Lock()
 	defer s.Unlock()
 	if offset != len(c.upload.Data) || offset+len(chunk) > c.upload.Length {

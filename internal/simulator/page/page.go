@@ -1,10 +1,9 @@
-// Package page is the simulator's pages: the phone, the signup dialog and the script
-// that opens it. They are plain files, and ask nobody but the simulator for anything.
+// Package page serves the pages of the simulator: the phone, the signup dialog and the script
+// that opens it. They are static files that load nothing from other servers.
 package page
 
 import (
 	"embed"
-	"io/fs"
 	"net/http"
 	"strings"
 )
@@ -12,7 +11,7 @@ import (
 //go:embed files
 var files embed.FS
 
-// Handler serves the phone at / and what it needs under /page/.
+// Handler serves the phone at / and its files under /page/.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/page/")
@@ -26,7 +25,7 @@ func Handler() http.Handler {
 	})
 }
 
-// ServeSDK serves the stand-in for the network's own script.
+// ServeSDK serves the replacement for the network's own script.
 func ServeSDK(w http.ResponseWriter, r *http.Request) { serve(w, r, "sdk.js") }
 
 // ServeDialog serves the signup dialog.
@@ -35,21 +34,16 @@ func ServeDialog(w http.ResponseWriter, r *http.Request) { serve(w, r, "signup.h
 func serve(w http.ResponseWriter, r *http.Request, name string) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	content, err := fs.Sub(files, "files")
-	if err != nil || name == "" {
-		http.NotFound(w, r)
-		return
-	}
-	file, err := fs.ReadFile(content, name)
+	file, err := files.ReadFile("files/" + name)
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", contentType(name))
-	if strings.HasSuffix(name, ".html") { // pictures and sounds may be links that a business sent
+	if strings.HasSuffix(name, ".html") { // images and sounds may be links that a business sent
 		w.Header().Set("Content-Security-Policy", "default-src 'self'; img-src * data:; media-src *; style-src 'self' 'unsafe-inline'")
 	}
-	_, _ = w.Write(file) //nolint:gosec // the name only chooses among our own files
+	_, _ = w.Write(file) //nolint:gosec // one of the embedded files
 }
 
 func contentType(name string) string {

@@ -11,8 +11,8 @@ import (
 
 // Scheduler holds the functions that are not due yet.
 type Scheduler struct {
-	now func() time.Time
-	max int
+	now   func() time.Time
+	limit int
 
 	mu    sync.Mutex
 	tasks tasks
@@ -26,17 +26,17 @@ type task struct {
 	run   func()
 }
 
-// New returns a scheduler for at most most functions. The clock now may jump if Recheck is
+// New returns a scheduler for up to limit functions. The clock now may jump if Recheck is
 // called afterwards.
-func New(now func() time.Time, most int) *Scheduler {
-	return &Scheduler{now: now, max: most, wake: make(chan struct{}, 1)}
+func New(now func() time.Time, limit int) *Scheduler {
+	return &Scheduler{now: now, limit: limit, wake: make(chan struct{}, 1)}
 }
 
 // At has Run call a function at a time. It returns false when the scheduler is full.
 func (s *Scheduler) At(at time.Time, run func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.tasks) >= s.max {
+	if len(s.tasks) >= s.limit {
 		return false
 	}
 	s.order++

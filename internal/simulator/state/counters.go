@@ -19,32 +19,14 @@ func (c *Counters) reset() {
 	}
 }
 
-// Stats is the answer of GET /sim/stats.
-type Stats struct {
-	Accepted      int64 `json:"accepted"`
-	Refused       int64 `json:"refused"`
-	Inbound       int64 `json:"inbound"`
-	Statuses      int64 `json:"statuses"`
-	Lost          int64 `json:"lost"`
-	WithoutTarget int64 `json:"without_target"`
-	Posted        int64 `json:"posted"`
-	Redelivered   int64 `json:"redelivered"`
-	GivenUp       int64 `json:"given_up"`
-	Waiting       int   `json:"waiting"`
-	Scheduled     int   `json:"scheduled"`
-	Sent          int   `json:"sent"`
-}
-
-// Stats reads the counters.
-func (s *Simulation) Stats() Stats {
-	s.Lock()
-	sent := s.Data.Sent.Len()
-	s.Unlock()
-	return Stats{
-		Accepted: s.Counters.Accepted.Load(), Refused: s.Counters.Refused.Load(), Inbound: s.Counters.Inbound.Load(),
-		Statuses: s.Counters.statuses.Load(), Lost: s.Counters.lost.Load() + s.Counters.unscheduled.Load(), WithoutTarget: s.Counters.withoutTarget.Load(),
-		Posted: s.dispatcher.Posted.Load(), Redelivered: s.dispatcher.Redelivered.Load(), GivenUp: s.dispatcher.Dropped.Load(),
-		Waiting: s.dispatcher.Queued(), Scheduled: s.Scheduler.Len(), Sent: sent,
+// Stats returns the answer of GET /sim/stats. The caller holds the lock.
+func (s *Simulation) Stats() map[string]any {
+	c, d := &s.Counters, s.dispatcher
+	return object{
+		"accepted": c.Accepted.Load(), "refused": c.Refused.Load(), "inbound": c.Inbound.Load(), "statuses": c.statuses.Load(),
+		"lost": c.lost.Load() + c.unscheduled.Load(), "without_target": c.withoutTarget.Load(), "posted": d.Posted.Load(),
+		"redelivered": d.Redelivered.Load(), "given_up": d.Dropped.Load(), "waiting": d.Queued(), "scheduled": s.Scheduler.Len(),
+		"sent": s.Data.Sent.Len(),
 	}
 }
 

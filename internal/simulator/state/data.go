@@ -54,8 +54,10 @@ func newData(config Config, now time.Time) *Data {
 		Apps:     map[string]*App{}, Accounts: map[string]*Account{}, Numbers: map[string]*Number{},
 		Tokens: map[string]*Token{}, Codes: map[string]*Code{},
 		Users: newUserStore(), Windows: newWindows(), PairLimits: newPairLimits(),
-		Templates: map[string]*Template{}, TemplatesByName: map[TemplateKey]*Template{}, Files: newFileStore(), Uploads: map[string]*Upload{},
-		Sent: newRing[SentEntry](maxSent), Recent: newRing[*ChatMessage](maxRecent), Messages: map[string]*ChatMessage{}, Threads: map[Pair][]*ChatMessage{},
+		Templates: map[string]*Template{}, TemplatesByName: map[TemplateKey]*Template{},
+		Files: newFileStore(), Uploads: map[string]*Upload{},
+		Sent: newRing[SentEntry](maxSent), Recent: newRing[*ChatMessage](maxRecent),
+		Messages: map[string]*ChatMessage{}, Threads: map[Pair][]*ChatMessage{},
 		Callbacks: newRing[dispatcher.Attempt](maxCallbacks),
 	}
 	d.addFixture(config, now)

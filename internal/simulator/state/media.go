@@ -68,7 +68,8 @@ func (s *fileStore) Find(id string, now time.Time) *File {
 func (d *Data) AddFile(numberID, mimeType, filename string, data []byte, expires, now time.Time) *File {
 	store := d.Files
 	added := &File{
-		ID: d.NextID(mediaSeries), Mime: mimeType, Filename: filename, Number: numberID, data: data, SHA256: sha256.Sum256(data), expires: expires,
+		ID: d.NextID(mediaSeries), Mime: mimeType, Filename: filename, Number: numberID, data: data,
+		SHA256: sha256.Sum256(data), expires: expires,
 	}
 	store.files[added.ID] = added
 	store.order = append(store.order, added)
@@ -125,7 +126,6 @@ func (f *File) Serve(w http.ResponseWriter) {
 type Upload struct {
 	ID     string
 	App    string
-	Name   string
 	Mime   string
 	Length int // of the whole file, in bytes
 	Data   []byte

@@ -37,7 +37,8 @@ func (s *Simulation) VerifyCallbackURL(ctx context.Context, address, verifyToken
 	if len(address) > 200 {
 		return wire.Refusal(100, "A callback URL has up to 200 characters.")
 	}
-	if err := dispatcher.Verify(ctx, s.client, address, verifyToken, strconv.FormatInt(s.Counters.Accepted.Load()+1158201444, 10)); err != nil {
+	challenge := strconv.FormatInt(s.Counters.Accepted.Load()+1158201444, 10)
+	if err := dispatcher.Verify(ctx, s.client, address, verifyToken, challenge); err != nil {
 		return wire.Refusal(100, "Callback verification failed: %s", err.Error()).With(2201)
 	}
 	return nil

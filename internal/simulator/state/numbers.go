@@ -78,7 +78,7 @@ func (n *Number) PerSecond() float64 {
 }
 
 // DescribeNumber returns a number with all fields of the API, as an app sees it.
-func (s *Simulation) DescribeNumber(n *Number, appID string) object {
+func (s *Simulation) DescribeNumber(n *Number, appID string) map[string]any {
 	verification, platform := "VERIFIED", "CLOUD_API"
 	if !n.Verified {
 		verification = "NOT_VERIFIED"
@@ -107,7 +107,7 @@ func (s *Simulation) DescribeNumber(n *Number, appID string) object {
 }
 
 // Health returns the health_status of an entity of an account: whether it can send.
-func Health(owner *Account, entity object, ready bool) object {
+func Health(owner *Account, entity object, ready bool) map[string]any {
 	overall := "AVAILABLE"
 	switch {
 	case owner.Disabled || !ready:

@@ -9,7 +9,7 @@ import (
 
 // SampleValue returns a complete value for a field of callbacks, nil for an unknown field.
 // The caller holds the lock.
-func (s *Simulation) SampleValue(n *Number, field string, now time.Time) object {
+func (s *Simulation) SampleValue(n *Number, field string, now time.Time) map[string]any {
 	common := object{wire.FieldProduct: wire.Product, wire.FieldMetadata: n.Metadata()}
 	switch field {
 	case "account_alerts":
@@ -61,8 +61,9 @@ func (s *Simulation) sampleHistory(n *Number, now time.Time) object {
 				wire.FieldTimestamp: UnixSeconds(past), "type": "text", "text": object{"body": "Are you open on Sunday?"},
 				"history_context": object{"status": "READ"},
 			}, {
-				"from": n.Digits, "to": user.Phone, "id": wire.MessageID(user.Phone, wire.ToUser), wire.FieldTimestamp: UnixSeconds(past.Add(time.Minute)),
-				"type": "text", "text": object{"body": "From 10 to 16."}, "history_context": object{"status": "DELIVERED"},
+				"from": n.Digits, "to": user.Phone, "id": wire.MessageID(user.Phone, wire.ToUser),
+				wire.FieldTimestamp: UnixSeconds(past.Add(time.Minute)),
+				"type":              "text", "text": object{"body": "From 10 to 16."}, "history_context": object{"status": "DELIVERED"},
 			}},
 		}},
 	}

@@ -79,7 +79,8 @@ func (d *Data) MatchScript(o Operation) (Outcome, bool) {
 	for i, candidate := range d.Scripts {
 		match := candidate.Match
 		matches := func(wanted, given string) bool { return wanted == "" || wanted == given }
-		if !matches(match.To, o.To) || !matches(match.PhoneNumberID, o.PhoneNumberID) || !matches(match.Template, o.Template) || match.Edge != o.Edge {
+		if !matches(match.To, o.To) || !matches(match.PhoneNumberID, o.PhoneNumberID) || !matches(match.Template, o.Template) ||
+			match.Edge != o.Edge {
 			continue
 		}
 		if candidate.Times != nil {
@@ -109,35 +110,17 @@ func ReservedOutcome(digits string) Outcome {
 	case '2':
 		return Outcome{AsyncCode: value}
 	case '9':
-		return specialOutcome(value)
+		if value >= 400 && value < 600 {
+			return Outcome{HTTPStatus: value}
+		}
+		return specialOutcomes[value]
 	default:
 		return Outcome{}
 	}
 }
 
-func specialOutcome(value int) Outcome {
-	switch value {
-	case 1:
-		return Outcome{Held: true}
-	case 2:
-		return Outcome{Held: true, AsyncCode: 132015}
-	case 3:
-		return Outcome{DropAnswer: true}
-	case 4:
-		return Outcome{Garbage: true}
-	case 5:
-		return Outcome{LatencyMS: 5000}
-	case 6:
-		return Outcome{NoStatus: true}
-	case 7:
-		return Outcome{Twice: true}
-	case 8:
-		return Outcome{Last: "sent"}
-	case 9:
-		return Outcome{Last: "delivered"}
-	}
-	if value >= 400 && value < 600 {
-		return Outcome{HTTPStatus: value}
-	}
-	return Outcome{}
+// specialOutcomes are those of the numbers +1 555 9 00000N.
+var specialOutcomes = map[int]Outcome{
+	1: {Held: true}, 2: {Held: true, AsyncCode: 132015}, 3: {DropAnswer: true}, 4: {Garbage: true}, 5: {LatencyMS: 5000},
+	6: {NoStatus: true}, 7: {Twice: true}, 8: {Last: "sent"}, 9: {Last: "delivered"},
 }

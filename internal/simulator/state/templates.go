@@ -113,7 +113,7 @@ func (t *Template) Check() error {
 func (t *Template) Key() TemplateKey { return TemplateKey{t.Account.ID, t.Name, t.Language} }
 
 // Describe returns a template with all fields of the API.
-func (t *Template) Describe() object {
+func (t *Template) Describe() map[string]any {
 	described := object{
 		"id": t.ID, "name": t.Name, "language": t.Language, "category": t.Category, "status": t.Status,
 		"components": t.listedComponents(), "parameter_format": t.Format, "sub_category": "CUSTOM",
@@ -178,7 +178,7 @@ func (s *Simulation) ScheduleReview(t *Template) {
 }
 
 // CallbackFields returns what every callback about a template carries.
-func (t *Template) CallbackFields() object {
+func (t *Template) CallbackFields() map[string]any {
 	id, _ := strconv.ParseInt(t.ID, 10, 64) // the simulator's ids are decimal
 	return object{"message_template_id": id, "message_template_name": t.Name, "message_template_language": t.Language}
 }

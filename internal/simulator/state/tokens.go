@@ -13,6 +13,7 @@ type Code struct {
 	Used    bool
 }
 
+// Bounds of codes.
 const (
 	CodeLifetime = 30 * time.Second
 	MaxCodes     = 1_000

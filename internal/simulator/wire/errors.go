@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// Error is a refusal of the network, at the answer or in a callback.
+// Error is an error of the network, in an answer or in a callback.
 type Error struct {
 	Code      int
 	Subcode   int
-	HTTP      int
+	HTTP      int // status
 	Title     string
 	Details   string
-	UserTitle string
+	UserTitle string // for the people who use the app
 	UserText  string
 }
 
@@ -24,14 +24,14 @@ func (e *Error) With(subcode int) *Error {
 	return e
 }
 
-// Said adds the words that a person is shown.
+// Said adds the texts for the people who use the app.
 func (e *Error) Said(title, text string) *Error {
 	e.UserTitle, e.UserText = title, text
 	return e
 }
 
-// Refusal is the error of a code as the network words it; a code that it never
-// documented is answered as a plain 400.
+// Refusal returns the error of a code with the network's title and HTTP status. A code that is
+// not documented has status 400.
 func Refusal(code int, details string, args ...any) *Error {
 	if len(args) > 0 {
 		details = fmt.Sprintf(details, args...)
@@ -49,7 +49,7 @@ func Refusal(code int, details string, args ...any) *Error {
 	return &Error{Code: code, HTTP: known.status, Title: known.title, Details: details}
 }
 
-// Known lists every code of the table.
+// Known lists all documented codes.
 func Known() []int {
 	all := make([]int, 0, len(codes))
 	for code := range codes {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"time"
 )
 
 // maxBody is the largest JSON body or form that is read, in bytes.
@@ -15,24 +17,51 @@ const maxBody = 1 << 20
 // Form holds the parameters of a request by name.
 type Form map[string]any
 
+// Request is a request to the simulator.
+type Request struct {
+	W    http.ResponseWriter
+	R    *http.Request
+	Now  time.Time // when it arrived
+	Form Form      // set by ReadForm
+}
+
 // ReadForm reads the parameters of a request: the JSON body, or else the form, and the query.
-func ReadForm(w http.ResponseWriter, r *http.Request) (Form, error) {
-	form := Form{}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+func (r *Request) ReadForm() error {
+	r.Form = Form{}
+	body, err := io.ReadAll(http.MaxBytesReader(r.W, r.R.Body, maxBody))
 	if err != nil {
-		return nil, Refusal(100, "The request body cannot be read.")
+		return Refusal(100, "The request body cannot be read.")
 	}
-	encoded := strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
+	encoded := strings.HasPrefix(r.R.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 	if encoded && !strings.HasPrefix(strings.TrimSpace(string(body)), "{") { // curl -d calls JSON a form
 		values, _ := url.ParseQuery(string(body)) // a malformed pair is left out
-		form.add(values)
+		r.Form.add(values)
 	} else if len(body) > 0 {
-		if err := json.Unmarshal(body, &form); err != nil {
-			return nil, Refusal(100, "The request body is not a JSON object.")
+		if err := json.Unmarshal(body, &r.Form); err != nil {
+			return Refusal(100, "The request body is not a JSON object.")
 		}
 	}
-	form.add(r.URL.Query())
-	return form, nil
+	r.Form.add(r.R.URL.Query())
+	return nil
+}
+
+// WithForm returns a handler that reads the form before it calls handle.
+func WithForm[S any, C interface{ ReadForm() error }](handle func(S, C) (any, error)) func(S, C) (any, error) {
+	return func(server S, request C) (any, error) {
+		if err := request.ReadForm(); err != nil {
+			return nil, err
+		}
+		return handle(server, request)
+	}
+}
+
+// Locked returns a handler that holds the server's lock while it calls handle.
+func Locked[S sync.Locker, C any](handle func(S, C) (any, error)) func(S, C) (any, error) {
+	return func(server S, request C) (any, error) {
+		server.Lock()
+		defer server.Unlock()
+		return handle(server, request)
+	}
 }
 
 // add takes the values whose names the form does not have yet.

@@ -1,6 +1,6 @@
 package wire
 
-// Words of the wire that come up in many places.
+// Names of the API that several packages use.
 const (
 	FieldProduct   = "messaging_product"
 	FieldContacts  = "contacts"

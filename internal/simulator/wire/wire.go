@@ -1,13 +1,13 @@
-// Package wire holds the network's vocabulary that needs no state: its error codes, its
-// message ids and its user ids. It is the simulator's own reading of the wire, shared
-// with nobody, so that it can disagree with the adapter.
+// Package wire holds what the provider's API needs everywhere and what has no state: error
+// codes, message ids, user ids, and the reading and writing of HTTP bodies. The adapter does
+// not use it, so that a mistake here is found there.
 package wire
 
 import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -15,14 +15,14 @@ import (
 // Product is the network's name for itself in every body.
 const Product = "whatsapp"
 
-// Directions of a message, as its id tells them.
+// Directions of a message, as encoded in its id.
 const (
 	ToUser   byte = 0x11
 	FromUser byte = 0x12
 )
 
-// MessageID mints an id as the network does: the user's digits, the direction and
-// random hexadecimal text, all readable again.
+// MessageID returns a new id in the network's encoding: the user's digits, the direction and
+// random hexadecimal text.
 func MessageID(digits string, direction byte) string {
 	length := 9
 	if direction == FromUser {
@@ -34,19 +34,13 @@ func MessageID(digits string, direction byte) string {
 	raw = append(raw, 0x1C, 0x18, byte(len(digits))) //nolint:gosec // at most 15
 	raw = append(raw, digits...)
 	raw = append(raw, 0x15, 0x02, 0x00, direction, 0x18, byte(2*length))
-	text := hex.AppendEncode(nil, random)
-	for i, c := range text {
-		if c >= 'a' {
-			text[i] = c - 'a' + 'A'
-		}
-	}
-	raw = append(raw, text...)
+	raw = fmt.Appendf(raw, "%X", random)
 	raw = append(raw, 0x00)
 	return "wamid." + base64.StdEncoding.EncodeToString(raw)
 }
 
-// ReadMessageID tells whose message an id names and which way it went; ok is false for
-// an id that this network never minted.
+// ReadMessageID decodes the user's digits and the direction of a message id. ok is false for
+// an id in another encoding.
 func ReadMessageID(id string) (digits string, direction byte, ok bool) {
 	text, found := strings.CutPrefix(id, "wamid.")
 	raw, err := base64.StdEncoding.DecodeString(text)
@@ -61,12 +55,11 @@ func ReadMessageID(id string) (digits string, direction byte, ok bool) {
 	return string(raw[3:end]), direction, direction == ToUser || direction == FromUser
 }
 
-// scramble is odd, so that multiplying by it loses nothing.
+// scramble is odd, so that multiplying by it can be reversed.
 const scramble = 0x9E3779B97F4A7C15
 
-// UserID is the id by which one business portfolio knows a user: the digits, scrambled
-// so that nobody reads them, and unscrambled without remembering anybody. The
-// generation makes another id for the same digits.
+// UserID returns the id by which one business portfolio knows a user. It encodes the digits,
+// so that ReadUserID needs no table. Another generation gives another id for the same digits.
 func UserID(digits, portfolio string, generation int) string {
 	number, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
@@ -75,7 +68,7 @@ func UserID(digits, portfolio string, generation int) string {
 	return country(digits) + "." + strconv.FormatUint((number^key(portfolio, generation))*scramble, 10)
 }
 
-// ParentUserID is the id by which linked portfolios know a user together.
+// ParentUserID returns the id by which linked portfolios know a user.
 func ParentUserID(digits, parent string, generation int) string {
 	id := UserID(digits, parent, generation)
 	if id == "" {
@@ -84,8 +77,8 @@ func ParentUserID(digits, parent string, generation int) string {
 	return id[:3] + "ENT." + id[3:]
 }
 
-// ReadUserID finds the digits that UserID scrambled; ok is false for another portfolio's
-// id, another generation's, or an altered one.
+// ReadUserID decodes the digits of a user id. ok is false for an id of another portfolio or
+// another generation, or a changed one.
 func ReadUserID(id, portfolio string, generation int) (digits string, ok bool) {
 	if len(id) < 4 || id[2] != '.' {
 		return "", false
@@ -107,10 +100,10 @@ func key(portfolio string, generation int) uint64 {
 	for i := range len(portfolio) {
 		mixed[i%8] = mixed[i%8]*31 + portfolio[i]
 	}
-	return binary.BigEndian.Uint64(mixed)*scramble + uint64(generation)*0xD1B54A32D192ED03 //nolint:gosec // wrapping around is the point
+	return binary.BigEndian.Uint64(mixed)*scramble + uint64(generation)*0xD1B54A32D192ED03 //nolint:gosec // overflow is intended
 }
 
-// inverse undoes the multiplication by an odd number (Newton's steps modulo 2^64).
+// inverse returns the inverse of an odd number modulo 2^64, by Newton's method.
 func inverse(odd uint64) uint64 {
 	x := odd
 	for range 6 {
@@ -119,50 +112,25 @@ func inverse(odd uint64) uint64 {
 	return x
 }
 
-// countries are the calling codes that developers meet most; the rest is shown as US.
-func countries() []struct{ prefix, country string } {
-	return []struct{ prefix, country string }{
-		{"351", "PT"},
-		{"353", "IE"},
-		{"971", "AE"},
-		{"234", "NG"},
-		{"254", "KE"},
-		{"27", "ZA"},
-		{"31", "NL"},
-		{"33", "FR"},
-		{"34", "ES"},
-		{"39", "IT"},
-		{"41", "CH"},
-		{"44", "GB"},
-		{"46", "SE"},
-		{"49", "DE"},
-		{"51", "PE"},
-		{"52", "MX"},
-		{"54", "AR"},
-		{"55", "BR"},
-		{"56", "CL"},
-		{"57", "CO"},
-		{"61", "AU"},
-		{"62", "ID"},
-		{"65", "SG"},
-		{"81", "JP"},
-		{"90", "TR"},
-		{"91", "IN"},
-	}
+// countries holds the most common calling codes. Any other number is shown as US.
+var countries = map[string]string{
+	"351": "PT", "353": "IE", "971": "AE", "234": "NG", "254": "KE", "27": "ZA", "31": "NL", "33": "FR", "34": "ES",
+	"39": "IT", "41": "CH", "44": "GB", "46": "SE", "49": "DE", "51": "PE", "52": "MX", "54": "AR", "55": "BR",
+	"56": "CL", "57": "CO", "61": "AU", "62": "ID", "65": "SG", "81": "JP", "90": "TR", "91": "IN",
 }
 
 func country(digits string) string {
-	for _, c := range countries() {
-		if strings.HasPrefix(digits, c.prefix) {
-			return c.country
+	for length := range min(len(digits), 4) {
+		if found := countries[digits[:length]]; found != "" {
+			return found
 		}
 	}
 	return "US"
 }
 
-// UserDigits reads a user's phone number as the network knows it, which in two countries
-// is not as people write it: Brazil's newer ninth digit is left out beyond São Paulo and
-// Rio, Mexico's older 1 is kept.
+// UserDigits returns the wa_id of a phone number. It differs from the digits in two countries:
+// Brazilian numbers outside of São Paulo and Rio have no ninth digit, Mexican numbers have a 1
+// after the country code.
 func UserDigits(number string) (digits string, ok bool) {
 	digits, ok = Digits(number)
 	switch {
@@ -174,27 +142,17 @@ func UserDigits(number string) (digits string, ok bool) {
 	return digits, ok
 }
 
-// Digits strips a phone number of all that people write between its digits; ok is false
-// when something else is in it.
+// Digits removes the separators that people write in a phone number. ok is false when other
+// characters remain, or not 7 to 15 digits.
 func Digits(number string) (digits string, ok bool) {
-	plain := true
-	for i := range len(number) {
-		if number[i] < '0' || number[i] > '9' {
-			plain = false
-			break
+	digits = strings.Map(func(c rune) rune {
+		if strings.ContainsRune("+ -().", c) {
+			return -1
 		}
+		return c
+	}, number)
+	if strings.Trim(digits, "0123456789") != "" {
+		return "", false
 	}
-	if !plain {
-		kept := make([]byte, 0, len(number))
-		for i := range len(number) {
-			switch c := number[i]; {
-			case c >= '0' && c <= '9':
-				kept = append(kept, c)
-			case c != '+' && c != ' ' && c != '-' && c != '(' && c != ')' && c != '.':
-				return "", false
-			}
-		}
-		number = string(kept)
-	}
-	return number, len(number) >= 7 && len(number) <= 15
+	return digits, len(digits) >= 7 && len(digits) <= 15
 }

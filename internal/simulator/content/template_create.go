@@ -9,9 +9,9 @@ import (
 	"github.com/parley-chat/parley/internal/simulator/wire"
 )
 
-// Shape is what a send must bring for an approved template.
+// Shape is what a send of a template must contain.
 type Shape struct {
-	header     string // format, empty without a header
+	header     string // format; empty: no header
 	headerVars []string
 	bodyVars   []string
 	BodyText   string
@@ -21,7 +21,7 @@ type Shape struct {
 	cards      []Shape
 
 	named bool
-	code  bool // of an authentication template
+	code  bool // authentication template
 }
 
 // Button is one of a template's buttons.
@@ -29,7 +29,7 @@ type Button struct {
 	Kind    string
 	Text    string
 	URL     string
-	dynamic bool // its URL ends in a variable
+	dynamic bool // needs a parameter
 }
 
 var (
@@ -37,12 +37,12 @@ var (
 	namedPattern    = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
-// Malformed is how the network words what is wrong with a template.
+// Malformed returns the error for a template that is not valid.
 func Malformed(subcode int, title, text string) error {
 	return wire.Refusal(100, "%s", text).With(subcode).Said(title, text)
 }
 
-// Template is what a template is written as.
+// Template is a template as it was submitted.
 type Template struct {
 	Category   string // upper case
 	Format     string // POSITIONAL or NAMED
@@ -54,65 +54,65 @@ const (
 	authentication = "AUTHENTICATION"
 )
 
-// Learn refuses what the network refuses at creation, and learns the shape.
+// ParseTemplate returns the shape of a template, and refuses what the network refuses at creation.
 func ParseTemplate(t Template) (Shape, error) {
-	learned, err := t.learn(t.Components, 1024)
+	shape, err := t.parse(t.Components, 1024)
 	if err != nil {
 		return Shape{}, err
 	}
-	if learned.BodyText == "" {
+	if shape.BodyText == "" {
 		return Shape{}, Malformed(2388072, "Body is missing", "A message template needs a body.")
 	}
-	if count := len(learned.cards); count == 1 || count > 10 || count > 0 && t.Category != marketing {
+	if count := len(shape.cards); count == 1 || count > 10 || count > 0 && t.Category != marketing {
 		return Shape{}, Malformed(2388109, "Carousel is not valid", "A carousel has 2 to 10 cards and is for marketing only.")
 	}
-	return learned, nil
+	return shape, nil
 }
 
-func (t Template) learn(components []any, longestBody int) (learned Shape, err error) {
-	learned.named, learned.code = t.Format == "NAMED", t.Category == authentication
+func (t Template) parse(components []any, longestBody int) (shape Shape, err error) {
+	shape.named, shape.code = t.Format == "NAMED", t.Category == authentication
 	for _, component := range components {
 		of, ok := component.(object)
 		if !ok {
-			return learned, wire.Refusal(100, "A component must be a JSON object.")
+			return shape, wire.Refusal(100, "A component must be a JSON object.")
 		}
 		kind, _ := of["type"].(string)
 		switch strings.ToUpper(kind) {
 		case "HEADER":
-			err = t.learnHeader(&learned, of)
+			err = t.parseHeader(&shape, of)
 		case "BODY":
-			err = t.learnBody(&learned, of, longestBody)
+			err = t.parseBody(&shape, of, longestBody)
 		case "FOOTER":
-			err = t.learnFooter(&learned, of)
+			err = t.parseFooter(&shape, of)
 		case "BUTTONS":
-			err = learnButtons(&learned, of)
+			err = parseButtons(&shape, of)
 		case "CAROUSEL":
-			err = t.learnCards(&learned, of)
+			err = t.parseCards(&shape, of)
 		case "LIMITED_TIME_OFFER":
 		default:
 			err = wire.Refusal(100, "Param components['type'] is not valid: %q.", kind)
 		}
 		if err != nil {
-			return learned, err
+			return shape, err
 		}
 	}
-	return learned, nil
+	return shape, nil
 }
 
-func (t Template) learnHeader(learned *Shape, of object) (err error) {
+func (t Template) parseHeader(shape *Shape, of object) (err error) {
 	format, _ := of["format"].(string)
-	learned.header = strings.ToUpper(format)
+	shape.header = strings.ToUpper(format)
 	example, _ := of["example"].(object)
-	switch learned.header {
+	switch shape.header {
 	case "TEXT":
-		learned.HeaderText, _ = of["text"].(string)
-		if length := utf8.RuneCountInString(learned.HeaderText); length < 1 || length > 60 {
+		shape.HeaderText, _ = of["text"].(string)
+		if length := utf8.RuneCountInString(shape.HeaderText); length < 1 || length > 60 {
 			return Malformed(2388040, "Character Limit Exceeded", "The header has 1 to 60 characters.")
 		}
-		if learned.headerVars, err = t.variables(learned.HeaderText); err != nil {
+		if shape.headerVars, err = t.variables(shape.HeaderText); err != nil {
 			return err
 		}
-		if len(learned.headerVars) > 1 || len(learned.headerVars) == 1 && example == nil {
+		if len(shape.headerVars) > 1 || len(shape.headerVars) == 1 && example == nil {
 			return Malformed(2388047, "Header is not valid", "A header may have one variable, and needs an example of it.")
 		}
 	case "IMAGE", "VIDEO", "DOCUMENT", "GIF":
@@ -126,27 +126,27 @@ func (t Template) learnHeader(learned *Shape, of object) (err error) {
 	return nil
 }
 
-func (t Template) learnBody(learned *Shape, of object, longest int) (err error) {
+func (t Template) parseBody(shape *Shape, of object, longest int) (err error) {
 	if t.Category == authentication {
-		learned.BodyText, learned.bodyVars = "*{{1}}* is your verification code.", []string{"1"}
+		shape.BodyText, shape.bodyVars = "*{{1}}* is your verification code.", []string{"1"}
 		return nil
 	}
-	learned.BodyText, _ = of["text"].(string)
-	if length := utf8.RuneCountInString(learned.BodyText); length < 1 || length > longest {
+	shape.BodyText, _ = of["text"].(string)
+	if length := utf8.RuneCountInString(shape.BodyText); length < 1 || length > longest {
 		return Malformed(2388040, "Character Limit Exceeded", fmt.Sprintf("The body has 1 to %d characters.", longest))
 	}
-	if learned.bodyVars, err = t.variables(learned.BodyText); err != nil {
+	if shape.bodyVars, err = t.variables(shape.BodyText); err != nil {
 		return err
 	}
-	trimmed := strings.TrimSpace(learned.BodyText)
+	trimmed := strings.TrimSpace(shape.BodyText)
 	if strings.HasPrefix(trimmed, "{{") || strings.HasSuffix(trimmed, "}}") {
 		return Malformed(2388299, "Variables can't be at the start or end", "Variables can't be at the start or end of the template.")
 	}
-	words := len(strings.Fields(variablePattern.ReplaceAllString(learned.BodyText, " ")))
-	if count := len(learned.bodyVars); strings.Contains(learned.BodyText, "}}{{") || count > 0 && words < 2*count-1 {
+	words := len(strings.Fields(variablePattern.ReplaceAllString(shape.BodyText, " ")))
+	if count := len(shape.bodyVars); strings.Contains(shape.BodyText, "}}{{") || count > 0 && words < 2*count-1 {
 		return Malformed(2388293, "Too many variables", "This template has too many variables for its length.")
 	}
-	if len(learned.bodyVars) > 0 && examples(of, t.Format) != len(learned.bodyVars) {
+	if len(shape.bodyVars) > 0 && examples(of, t.Format) != len(shape.bodyVars) {
 		return Malformed(2388072, "Body is not valid", "Each variable of the body needs an example.")
 	}
 	return nil
@@ -169,7 +169,7 @@ func examples(of object, format string) int {
 	return len(first)
 }
 
-// variables lists the variables of a text in order of first appearance.
+// variables returns the variables of a text in order of first appearance.
 func (t Template) variables(text string) ([]string, error) {
 	var found []string
 	seen := map[string]bool{}
@@ -191,21 +191,21 @@ func (t Template) variables(text string) ([]string, error) {
 	return found, nil
 }
 
-func (t Template) learnFooter(learned *Shape, of object) error {
-	learned.FooterText, _ = of["text"].(string)
+func (t Template) parseFooter(shape *Shape, of object) error {
+	shape.FooterText, _ = of["text"].(string)
 	if t.Category == authentication {
 		return nil
 	}
-	if length := utf8.RuneCountInString(learned.FooterText); length < 1 || length > 60 {
+	if length := utf8.RuneCountInString(shape.FooterText); length < 1 || length > 60 {
 		return Malformed(2388040, "Character Limit Exceeded", "The footer has 1 to 60 characters.")
 	}
-	if strings.Contains(learned.FooterText, "{{") {
+	if strings.Contains(shape.FooterText, "{{") {
 		return Malformed(2388073, "Footer is not valid", "A footer has no variables.")
 	}
 	return nil
 }
 
-func learnButtons(learned *Shape, of object) error {
+func parseButtons(shape *Shape, of object) error {
 	buttons, _ := of["buttons"].([]any)
 	count := map[string]int{}
 	for _, button := range buttons {
@@ -218,12 +218,12 @@ func learnButtons(learned *Shape, of object) error {
 		if utf8.RuneCountInString(one.Text) > 25 || len(one.URL) > 2000 {
 			return Malformed(2388040, "Character Limit Exceeded", "A button's label has up to 25 characters, its URL up to 2000.")
 		}
-		grouped := len(learned.Buttons) == 0 || learned.Buttons[len(learned.Buttons)-1].Kind == one.Kind
+		grouped := len(shape.Buttons) == 0 || shape.Buttons[len(shape.Buttons)-1].Kind == one.Kind
 		if one.Kind == "QUICK_REPLY" && count[one.Kind] > 0 && !grouped {
 			return Malformed(2388109, "Buttons are not valid", "Quick reply buttons must stand together.")
 		}
 		count[one.Kind]++
-		learned.Buttons = append(learned.Buttons, one)
+		shape.Buttons = append(shape.Buttons, one)
 	}
 	if len(buttons) == 0 || len(buttons) > 10 || count["URL"] > 2 || count["PHONE_NUMBER"] > 1 || count["COPY_CODE"] > 1 {
 		return Malformed(2388109, "Buttons are not valid", "A template has up to 10 buttons: 2 URLs, 1 phone number, 1 code to copy.")
@@ -231,16 +231,16 @@ func learnButtons(learned *Shape, of object) error {
 	return nil
 }
 
-func (t Template) learnCards(learned *Shape, of object) error {
+func (t Template) parseCards(shape *Shape, of object) error {
 	cards, _ := of["cards"].([]any)
 	for _, card := range cards {
 		c, _ := card.(object)
 		components, _ := c["components"].([]any)
-		one, err := t.learn(components, 160)
+		one, err := t.parse(components, 160)
 		if err != nil {
 			return err
 		}
-		learned.cards = append(learned.cards, one)
+		shape.cards = append(shape.cards, one)
 	}
 	return nil
 }
