@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sends through the simulator: 500 a second with statuses for 10 minutes, then 3,000 a second
-# silently for a minute; nothing is lost, the pace is kept, memory grows by the sent log alone.
+# Load test of the simulator: 500 sends a second with statuses for 10 minutes, then 3,000 a second
+# without statuses for a minute. Nothing is lost, both rates are reached, and memory grows by the
+# sent log only.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -12,13 +12,13 @@ func file(more fields) shape {
 	return fields{"mime_type": match(`[a-z]+/.+`), "sha256": base64, "id": decimal, "url": https}.and(more).shape
 }
 
-// Every row of 3.2.
-func TestCallbacks_InboundOfEveryType(t *testing.T) {
+// Section 3.2.
+func TestCallbacks_InboundOfEveryType_MatchTheDescription(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, sent := s.call(http.MethodPost, "/v24.0/"+sendPath, send("text", object{"body": "Hi"}))
+	f := newFixture(t)
+	_, sent := f.call(http.MethodPost, "/v24.0/"+sendPath, send("text", object{"body": "Hi"}))
 	id := sent["messages"].([]any)[0].(object)["id"]
-	s.statuses(anything, "sent", "delivered", "read")
+	f.statuses(anything, "sent", "delivered", "read")
 	reply := fields{"context": fields{"from": digits, "id": wamid}.shape}
 	card := fields{"name": anything, "phones": anything, "vcard?": text}.shape
 	unsupported := fields{"errors": list(fields{
@@ -38,7 +38,7 @@ func TestCallbacks_InboundOfEveryType(t *testing.T) {
 		"document":    {object{"type": "document"}, messages("document", file(fields{"filename": text}), nil)},
 		"audio":       {object{"type": "audio", "audio": object{"voice": true}}, messages("audio", file(fields{"voice": boolean}), nil)},
 		"sticker":     {object{"type": "sticker"}, messages("sticker", file(fields{"animated": boolean}), nil)},
-		"bad media":   {object{"type": "image", "errors": []any{object{"code": 131052, "title": "t", "message": "t", "error_data": object{"details": "d"}}}}, messages("image", anything, fields{"errors": list(told)})},
+		"bad media":   {object{"type": "image", "errors": []any{object{"code": 131052, "title": "t", "message": "t", "error_data": object{"details": "d"}}}}, messages("image", anything, fields{"errors": list(callbackError)})},
 		"location":    {object{"type": "location"}, messages("location", fields{"latitude": number, "longitude": number, "name?": text, "address?": text, "url?": https}.shape, nil)},
 		"contacts":    {object{"type": "contacts"}, messages("contacts", list(card), nil)},
 		"contact":     {object{"type": "contacts", "origin": "contact_request"}, messages("contacts", list(card), fields{"origin": one("contact_request", "other")})},
@@ -54,24 +54,24 @@ func TestCallbacks_InboundOfEveryType(t *testing.T) {
 		"revoke":      {object{"type": "revoke", "revoke": object{"original_message_id": id}}, messages("revoke", fields{"original_message_id": wamid}.shape, nil)},
 	} {
 		row.given["from"] = "+" + ada
-		answer := s.sim("inbound", row.given)
-		s.check("inbound "+name, answer, fields{"id": wamid}.shape)
-		value, entry := s.change("messages", func(path string, v any) []string { return row.want(name+path, v) })
+		answer := f.control("inbound", row.given)
+		f.check("inbound "+name, answer, fields{"id": wamid}.shape)
+		value, entry := f.change("messages", func(path string, v any) []string { return row.want(name+path, v) })
 		require.Equal(t, wabaID, entry["id"])
 		require.Equal(t, answer["id"], value["messages"].([]any)[0].(object)["id"], name)
 	}
-	s.sim("inbound", object{"from": "15550100003", "type": "text"})
-	value, _ := s.change("messages", messages("text", anything, nil))
-	require.NotContains(t, value["messages"].([]any)[0], "from", "who hides the phone has none, not an empty one")
+	f.control("inbound", object{"from": "15550100003", "type": "text"})
+	value, _ := f.change("messages", messages("text", anything, nil))
+	require.NotContains(t, value["messages"].([]any)[0], "from", "a user who hides the phone has no field from")
 	require.NotContains(t, value["contacts"].([]any)[0], "wa_id")
-	s.sim("notify", object{"field": "messages"})
-	s.change("messages", fields{"messaging_product": product, "metadata": metadata, "errors": list(told)}.shape)
+	f.control("notify", object{"field": "messages"})
+	f.change("messages", fields{"messaging_product": product, "metadata": metadata, "errors": list(callbackError)}.shape)
 }
 
-// Every row of 3.3.
-func TestCallbacks_Statuses(t *testing.T) {
+// Section 3.3.
+func TestCallbacks_Statuses_MatchTheDescription(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := newFixture(t)
 	pricing := fields{"billable": boolean, "pricing_model": one("PMP"), "type": one("regular", "free_customer_service"), "category": one("service", "utility", "marketing", "authentication")}.shape
 	common := fields{
 		"id": wamid, "status": one("sent", "delivered", "read", "played"), "timestamp": unix, "recipient_id": digits, "recipient_user_id": userID,
@@ -80,32 +80,32 @@ func TestCallbacks_Statuses(t *testing.T) {
 	frame := func(status shape) shape {
 		return fields{"messaging_product": product, "metadata": metadata, "contacts": list(contact), "statuses": list(status)}.shape
 	}
-	message := send("audio", object{"id": s.upload("audio/ogg", "OggS"), "voice": true})
+	message := send("audio", object{"id": f.upload("audio/ogg", "OggS"), "voice": true})
 	message["biz_opaque_callback_data"] = "msg_1:1"
 	for _, kind := range []object{message, send("template", object{"name": "hello_world", "language": object{"code": "en_US"}})} {
-		s.graph(http.MethodPost, sendPath, kind, accepted)
+		f.graph(http.MethodPost, sendPath, kind, accepted)
 		wanted := []string{"sent", "delivered", "read"}
 		if kind["type"] == "audio" {
 			wanted = append(wanted, "played")
 		}
-		for status, told := range s.statuses(frame(common.shape), wanted...) {
-			_, priced := told["pricing"]
+		for status, reported := range f.statuses(frame(common.shape), wanted...) {
+			_, priced := reported["pricing"]
 			require.Equal(t, status == "sent" || status == "delivered", priced)
 			if kind["type"] == "audio" {
-				require.Equal(t, "msg_1:1", told["biz_opaque_callback_data"])
+				require.Equal(t, "msg_1:1", reported["biz_opaque_callback_data"])
 			}
 		}
 	}
-	s.sim("apps", object{"id": appID, "version": "v23.0"})
-	s.graph(http.MethodPost, sendPath, send("text", object{"body": "Hi"}), accepted)
+	f.control("apps", object{"id": appID, "version": "v23.0"})
+	f.graph(http.MethodPost, sendPath, send("text", object{"body": "Hi"}), accepted)
 	conversation := fields{"id": text, "origin": fields{"type": text}.shape, "expiration_timestamp?": unix}.shape
-	old := s.statuses(frame(common.and(fields{"conversation?": conversation}).shape), "sent", "delivered", "read")
+	old := f.statuses(frame(common.and(fields{"conversation?": conversation}).shape), "sent", "delivered", "read")
 	require.NotNil(t, old["sent"]["conversation"], "up to v23")
 	for _, code := range []int{131047, 131026, 131049, 131050, 130472, 131053, 132015, 131042} {
 		failing := send("text", object{"body": "Hi"})
 		failing["to"] = fmt.Sprintf("+15552%06d", code)
-		s.graph(http.MethodPost, sendPath, failing, accepted)
-		s.change("messages", fields{"messaging_product": product, "metadata": metadata, "statuses": list(fields{
+		f.graph(http.MethodPost, sendPath, failing, accepted)
+		f.change("messages", fields{"messaging_product": product, "metadata": metadata, "statuses": list(fields{
 			"id": wamid, "status": one("failed"), "timestamp": unix, "recipient_id": digits, "errors": list(fields{
 				"code": exactly(float64(code)), "title": text, "message": text, "error_data": details, "href?": https,
 			}.shape),
@@ -113,75 +113,75 @@ func TestCallbacks_Statuses(t *testing.T) {
 	}
 }
 
-// Every row of 3.4.
-func TestCallbacks_Identity(t *testing.T) {
+// Section 3.4.
+func TestCallbacks_Identity_MatchTheDescription(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := newFixture(t)
 	frame := func(message fields) shape {
 		common := fields{"from?": digits, "from_user_id": userID, "id": wamid, "timestamp": unix, "type": one("system")}
 		return fields{"messaging_product": product, "metadata": metadata, "messages": list(common.and(message).shape)}.shape
 	}
-	s.sim("system", object{"from": ada, "type": "user_changed_number", "new_phone": "+15550100077"})
-	value, _ := s.change("messages", frame(fields{"system": fields{
+	f.control("system", object{"from": ada, "type": "user_changed_number", "new_phone": "+15550100077"})
+	value, _ := f.change("messages", frame(fields{"system": fields{
 		"type": one("user_changed_number"), "body": text, "wa_id?": digits, "user_id": userID, "previous_user_id": userID,
 	}.shape}))
 	require.Equal(t, ada, value["messages"].([]any)[0].(object)["from"], "the old number")
-	s.sim("system", object{"from": "15550100077", "type": "user_changed_user_id"})
-	s.change("messages", frame(fields{"system": fields{
+	f.control("system", object{"from": "15550100077", "type": "user_changed_user_id"})
+	f.change("messages", frame(fields{"system": fields{
 		"type": one("user_changed_user_id"), "body": text, "user_id": userID, "previous_user_id": userID,
 	}.shape}))
 	for _, kind := range []string{"customer_identity_changed", "user_identity_changed"} {
-		s.sim("system", object{"from": "15550100077", "type": kind})
-		s.change("messages", frame(fields{
+		f.control("system", object{"from": "15550100077", "type": kind})
+		f.change("messages", frame(fields{
 			"system":   fields{"type": one(kind), "body": text}.shape,
 			"identity": fields{"acknowledged": boolean, "created_timestamp": unix, "hash": text}.shape,
 		}))
 	}
-	s.sim("accounts", object{"id": wabaID, "parent_business_id": "300000000000999"})
-	s.sim("inbound", object{"from": ada})
-	value, _ = s.change("messages", messages("text", anything, nil))
+	f.control("accounts", object{"id": wabaID, "parent_business_id": "300000000000999"})
+	f.control("inbound", object{"from": ada})
+	value, _ = f.change("messages", messages("text", anything, nil))
 	require.Regexp(t, `^US[.]ENT[.]\d+$`, value["messages"].([]any)[0].(object)["from_parent_user_id"])
 }
 
-// Every row of 3.5.
-func TestCallbacks_Coexistence(t *testing.T) {
+// Section 3.5.
+func TestCallbacks_Coexistence_MatchTheDescription(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := newFixture(t)
 	echo := fields{"from": digits, "to?": digits, "to_user_id": userID, "id": wamid, "timestamp": unix, "type": text}
 	known := fields{"profile?": fields{"username": text}.shape, "wa_id?": digits, "user_id": userID}.shape
 	frame := fields{"messaging_product": product, "metadata": metadata}
-	s.sim("echo", object{"to": ada, "type": "text", "text": object{"body": "From the phone"}})
-	value, _ := s.change("smb_message_echoes", frame.and(fields{"contacts": list(known), "message_echoes": list(echo.and(fields{"text": fields{"body": text}.shape}).shape)}).shape)
+	f.control("echo", object{"to": ada, "type": "text", "text": object{"body": "From the phone"}})
+	value, _ := f.change("smb_message_echoes", frame.and(fields{"contacts": list(known), "message_echoes": list(echo.and(fields{"text": fields{"body": text}.shape}).shape)}).shape)
 	id := value["message_echoes"].([]any)[0].(object)["id"]
-	s.sim("echo", object{"to": ada, "type": "revoke", "revoke": object{"original_message_id": id}})
-	s.change("smb_message_echoes", frame.and(fields{"contacts": list(known), "message_echoes": list(echo.and(fields{"revoke": fields{"original_message_id": wamid}.shape}).shape)}).shape)
+	f.control("echo", object{"to": ada, "type": "revoke", "revoke": object{"original_message_id": id}})
+	f.change("smb_message_echoes", frame.and(fields{"contacts": list(known), "message_echoes": list(echo.and(fields{"revoke": fields{"original_message_id": wamid}.shape}).shape)}).shape)
 
-	n, _ := s.sim("numbers", object{"coexistence": true})["id"].(string)
+	n, _ := f.control("numbers", object{"coexistence": true})["id"].(string)
 	asked := fields{"messaging_product": product, "request_id": text}.shape
-	s.graph(http.MethodPost, n+"/smb_app_data", object{"messaging_product": "whatsapp", "sync_type": "smb_app_state_sync"}, asked)
-	s.change("smb_app_state_sync", frame.and(fields{"state_sync": list(fields{
+	f.graph(http.MethodPost, n+"/smb_app_data", object{"messaging_product": "whatsapp", "sync_type": "smb_app_state_sync"}, asked)
+	f.change("smb_app_state_sync", frame.and(fields{"state_sync": list(fields{
 		"type": one("contact"), "action": one("add", "remove"), "metadata": fields{"timestamp": unix}.shape,
 		"contact": fields{"full_name?": text, "first_name?": text, "phone_number?": digits, "user_id?": userID, "username?": text}.shape,
 	}.shape)}).shape)
-	s.graph(http.MethodPost, n+"/smb_app_data", object{"messaging_product": "whatsapp", "sync_type": "history"}, asked)
+	f.graph(http.MethodPost, n+"/smb_app_data", object{"messaging_product": "whatsapp", "sync_type": "history"}, asked)
 	past := fields{
 		"from": digits, "from_user_id?": userID, "to?": digits, "id": wamid, "timestamp": unix, "type": text, "text": anything,
 		"history_context": fields{"status": one("DELIVERED", "ERROR", "PENDING", "PLAYED", "READ", "SENT")}.shape,
 	}
-	s.change("history", frame.and(fields{"history": list(fields{
+	f.change("history", frame.and(fields{"history": list(fields{
 		"metadata": fields{"phase": integer, "chunk_order": integer, "progress": integer}.shape,
 		"threads":  list(fields{"id?": text, "context?": fields{"wa_id?": digits, "user_id?": userID}.shape, "messages": list(past.shape)}.shape),
 	}.shape)}).shape)
-	s.refused(http.MethodPost, n+"/smb_app_data", object{"messaging_product": "whatsapp", "sync_type": "history"}, 2593107)
-	s.sim("notify", object{"field": "history", "phone_number_id": n, "value": object{"history": []any{object{"errors": []any{object{"code": 2593109, "title": "t", "message": "t", "error_data": object{"details": "d"}}}}}}})
-	s.change("history", frame.and(fields{"history": list(fields{"errors": list(told)}.shape)}).shape)
+	f.refused(http.MethodPost, n+"/smb_app_data", object{"messaging_product": "whatsapp", "sync_type": "history"}, 2593107)
+	f.control("notify", object{"field": "history", "phone_number_id": n, "value": object{"history": []any{object{"errors": []any{object{"code": 2593109, "title": "t", "message": "t", "error_data": object{"details": "d"}}}}}}})
+	f.change("history", frame.and(fields{"history": list(fields{"errors": list(callbackError)}.shape)}).shape)
 	for event, detail := range map[string]fields{
 		"PARTNER_REMOVED":     {"waba_info": anything, "disconnection_info": fields{"reason": text, "initiated_by": one("USER", "SYSTEM")}.shape},
 		"ACCOUNT_OFFBOARDED":  {"phone_number?": digits},
 		"ACCOUNT_RECONNECTED": {"phone_number?": digits},
 	} {
-		s.graph(http.MethodPost, wabaID+"/subscribed_apps", nil, success)
-		s.sim("account-update", object{"event": event})
-		s.change("account_update", fields{"event": one(event)}.and(detail).shape)
+		f.graph(http.MethodPost, wabaID+"/subscribed_apps", nil, success)
+		f.control("account-update", object{"event": event})
+		f.change("account_update", fields{"event": one(event)}.and(detail).shape)
 	}
 }

@@ -33,13 +33,13 @@ func interactive(kind string, action object) object {
 	return send("interactive", object{"type": kind, "body": object{"text": "b"}, "action": action})
 }
 
-func TestSend_EveryKind(t *testing.T) {
+func TestSend_EveryType_IsAccepted(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	s.sim("settings", object{"silent": true, "pair_limit": false})
-	received, _ := s.sim("inbound", object{"from": ada, "type": "text"})["id"].(string)
-	s.change("messages", anything)
-	uploaded := s.upload("image/png", "picture")
+	f := newFixture(t)
+	f.control("settings", object{"silent": true, "pair_limit": false})
+	received, _ := f.control("inbound", object{"from": ada, "type": "text"})["id"].(string)
+	f.change("messages", anything)
+	uploaded := f.upload("image/png", "picture")
 	templated := func(name string, components ...any) object {
 		return send("template", object{"name": name, "language": object{"code": "en_US"}, "components": components})
 	}
@@ -78,19 +78,19 @@ func TestSend_EveryKind(t *testing.T) {
 			object{"type": "text", "parameter_name": "first_name", "text": "Ada"}, object{"type": "text", "parameter_name": "day", "text": "Monday"},
 		}}),
 	} {
-		answer := s.graph(http.MethodPost, sendPath, message, accepted)
+		answer := f.graph(http.MethodPost, sendPath, message, accepted)
 		contacts, _ := answer["contacts"].([]any)
 		require.Equal(t, object{"input": "+1 (555) 010-0001", "wa_id": ada}, contacts[0], name)
 	}
 	reply := send("text", object{"body": "Hi"})
 	reply["context"] = object{"message_id": received}
-	s.graph(http.MethodPost, sendPath, reply, accepted)
-	s.graph(http.MethodPost, sendPath, object{
+	f.graph(http.MethodPost, sendPath, reply, accepted)
+	f.graph(http.MethodPost, sendPath, object{
 		"messaging_product": "whatsapp", "status": "read", "message_id": received, "typing_indicator": object{"type": "text"},
 	}, success)
 	held := send("text", object{"body": "Hi"})
 	held["to"] = "+15559000001"
-	answer := s.graph(http.MethodPost, sendPath, held, accepted)
+	answer := f.graph(http.MethodPost, sendPath, held, accepted)
 	sent, _ := answer["messages"].([]any)
 	require.Equal(t, "held_for_quality_assessment", sent[0].(object)["message_status"])
 }
@@ -108,16 +108,16 @@ var codes = map[int][]int{
 	134102: {500}, 134103: {}, 135000: {400}, 137000: {}, 138000: {}, 139000: {}, 139100: {}, 147001: {}, 2593107: {400}, 2593108: {400},
 }
 
-func TestErrors_TheWholeTable(t *testing.T) {
+func TestErrors_EveryCode_HasItsHTTPStatus(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := newFixture(t)
 	for code, statuses := range codes {
 		message := send("text", object{"body": "Hi"})
 		if message["to"] = fmt.Sprintf("+15554%06d", code); code > 999_999 { // does not fit into a number
 			message["to"] = ada
-			s.sim("script", object{"match": object{"to": ada}, "outcome": object{"sync_code": code}, "times": 1})
+			f.control("script", object{"match": object{"to": ada}, "outcome": object{"sync_code": code}, "times": 1})
 		}
-		response, _ := s.refused(http.MethodPost, sendPath, message, code)
+		response, _ := f.refused(http.MethodPost, sendPath, message, code)
 		if len(statuses) > 0 && !slices.Contains(statuses, response.StatusCode) {
 			t.Errorf("%d is answered with %d, not one of %v", code, response.StatusCode, statuses)
 		}
@@ -125,29 +125,29 @@ func TestErrors_TheWholeTable(t *testing.T) {
 	}
 }
 
-func TestErrors_OfTokensAndObjects(t *testing.T) {
+func TestErrors_TokensAndObjects_HaveTheirCodes(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := newFixture(t)
 	message := send("text", object{"body": "Hi"})
 	for name, header := range map[string]string{"unknown": "Bearer nonsense", "none": ""} {
-		response, answer := s.raw(http.MethodPost, "/v24.0/"+sendPath, "application/json", []byte("{}"), "Authorization", header)
-		s.check(name, answer, failure(190))
+		response, answer := f.raw(http.MethodPost, "/v24.0/"+sendPath, "application/json", []byte("{}"), "Authorization", header)
+		f.check(name, answer, failure(190))
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode)
 		require.NotEmpty(t, response.Header.Get("www-authenticate"))
 	}
 	subcode := func(answer object) any { return answer["error"].(object)["error_subcode"] }
-	old, _ := s.sim("tokens", object{"expires_in_seconds": -1})["access_token"].(string)
-	_, answer := s.raw(http.MethodGet, "/v24.0/"+phoneID, "application/json", nil, "Authorization", "Bearer "+old)
-	s.check("expired", answer, failure(190))
+	old, _ := f.control("tokens", object{"expires_in_seconds": -1})["access_token"].(string)
+	_, answer := f.raw(http.MethodGet, "/v24.0/"+phoneID, "application/json", nil, "Authorization", "Bearer "+old)
+	f.check("expired", answer, failure(190))
 	require.InDelta(t, 463, subcode(answer), 0)
-	other, _ := s.sim("accounts", object{"name": "Other"})["id"].(string)
-	narrow, _ := s.sim("tokens", object{"accounts": []any{other}})["access_token"].(string)
-	response, answer := s.raw(http.MethodGet, "/v24.0/"+phoneID, "application/json", nil, "Authorization", "Bearer "+narrow)
-	s.check("foreign", answer, failure(200))
+	other, _ := f.control("accounts", object{"name": "Other"})["id"].(string)
+	narrow, _ := f.control("tokens", object{"accounts": []any{other}})["access_token"].(string)
+	response, answer := f.raw(http.MethodGet, "/v24.0/"+phoneID, "application/json", nil, "Authorization", "Bearer "+narrow)
+	f.check("foreign", answer, failure(200))
 	require.Equal(t, http.StatusForbidden, response.StatusCode)
-	response, answer = s.refused(http.MethodPost, "100000000009999/messages", message, 100)
+	response, answer = f.refused(http.MethodPost, "100000000009999/messages", message, 100)
 	require.InDelta(t, 33, subcode(answer), 0)
 	require.Equal(t, http.StatusBadRequest, response.StatusCode)
-	response, answer = s.raw(http.MethodGet, "/"+phoneID+"?access_token="+token, "application/json", nil, "Authorization", "")
+	response, answer = f.raw(http.MethodGet, "/"+phoneID+"?access_token="+token, "application/json", nil, "Authorization", "")
 	require.Equal(t, http.StatusOK, response.StatusCode, "the version is optional, and the token may stand in the query: %v", answer)
 }

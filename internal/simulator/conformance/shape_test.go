@@ -1,6 +1,6 @@
-// Package conformance_test checks what the simulator says on the wire against the
-// provider's description alone. It starts one and then speaks HTTP; no type of the
-// simulator is used, and a field that the description does not know is a fault.
+// Package conformance_test checks the simulator's answers and callbacks against the provider's
+// description. It uses HTTP and no type of the simulator. A field that is not in the
+// description is an error. Section numbers in comments are those of the description.
 package conformance_test
 
 import (
@@ -13,14 +13,14 @@ import (
 
 type object = map[string]any
 
-// shape finds faults in a JSON value.
+// shape returns what is wrong with a JSON value.
 type shape func(path string, value any) []string
 
 func fault(path, words string, args ...any) []string {
 	return []string{path + ": " + fmt.Sprintf(words, args...)}
 }
 
-// match is text that fits a pattern.
+// match accepts text that matches a pattern.
 func match(pattern string) shape {
 	compiled := regexp.MustCompile("^(?:" + pattern + ")$")
 	return func(path string, value any) []string {
@@ -32,7 +32,7 @@ func match(pattern string) shape {
 	}
 }
 
-// one is text out of a list.
+// one accepts the texts of a list.
 func one(of ...string) shape {
 	return func(path string, value any) []string {
 		if text, ok := value.(string); !ok || !slices.Contains(of, text) {
@@ -44,21 +44,21 @@ func one(of ...string) shape {
 
 func integer(path string, value any) []string {
 	if n, ok := value.(float64); !ok || n != float64(int64(n)) {
-		return fault(path, "%#v is no integer", value)
+		return fault(path, "%#v is not an integer", value)
 	}
 	return nil
 }
 
 func number(path string, value any) []string {
 	if _, ok := value.(float64); !ok {
-		return fault(path, "%#v is no number", value)
+		return fault(path, "%#v is not a number", value)
 	}
 	return nil
 }
 
 func boolean(path string, value any) []string {
 	if _, ok := value.(bool); !ok {
-		return fault(path, "%#v is no boolean", value)
+		return fault(path, "%#v is not a boolean", value)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func exactly(want float64) shape {
 
 func anything(string, any) []string { return nil }
 
-// either is satisfied when one shape is.
+// either accepts what one of the shapes accepts.
 func either(shapes ...shape) shape {
 	return func(path string, value any) (faults []string) {
 		for _, s := range shapes {
@@ -88,12 +88,12 @@ func either(shapes ...shape) shape {
 	}
 }
 
-// list is an array of at least one.
+// list accepts an array of at least one item.
 func list(item shape) shape {
 	return func(path string, value any) (faults []string) {
 		items, ok := value.([]any)
 		if !ok || len(items) == 0 {
-			return fault(path, "%#v is no array with something in it", value)
+			return fault(path, "%#v is not a non-empty array", value)
 		}
 		for i, each := range items {
 			faults = append(faults, item(fmt.Sprintf("%s[%d]", path, i), each)...)
@@ -102,13 +102,13 @@ func list(item shape) shape {
 	}
 }
 
-// fields is an object: a name that ends in ? may be missing, and no other may be there.
+// fields accepts an object with these fields only; a name that ends in ? is optional.
 type fields map[string]shape
 
 func (f fields) shape(path string, value any) (faults []string) {
 	of, ok := value.(object)
 	if !ok {
-		return fault(path, "%#v is no object", value)
+		return fault(path, "%#v is not an object", value)
 	}
 	for name, check := range f {
 		bare, optional := strings.CutSuffix(name, "?")
@@ -136,22 +136,22 @@ func (f fields) and(more fields) fields {
 	return all
 }
 
-// What comes up everywhere.
+// Shapes that several tests use.
 var (
-	text     = match(`(?s).+`)
-	digits   = match(`[0-9]{7,15}`)
-	decimal  = match(`[0-9]+`)
-	wamid    = match(`wamid\.[A-Za-z0-9+/=]+`)
-	userID   = match(`[A-Z]{2}[.](ENT[.])?[A-Za-z0-9]{1,128}`)
-	unix     = match(`1[0-9]{9}`)
-	product  = one("whatsapp")
-	https    = match(`https?://.+`)
-	success  = fields{"success": boolean}.shape
-	details  = fields{"details": text}.shape
-	base64   = match(`[A-Za-z0-9+/]+=*`)
-	metadata = fields{"display_phone_number": digits, "phone_number_id": decimal}.shape
-	told     = fields{"code": integer, "title": text, "message": text, "error_data": details, "href?": https}.shape
-	contact  = fields{
+	text          = match(`(?s).+`)
+	digits        = match(`[0-9]{7,15}`)
+	decimal       = match(`[0-9]+`)
+	wamid         = match(`wamid\.[A-Za-z0-9+/=]+`)
+	userID        = match(`[A-Z]{2}[.](ENT[.])?[A-Za-z0-9]{1,128}`)
+	unix          = match(`1[0-9]{9}`)
+	product       = one("whatsapp")
+	https         = match(`https?://.+`)
+	success       = fields{"success": boolean}.shape
+	details       = fields{"details": text}.shape
+	base64        = match(`[A-Za-z0-9+/]+=*`)
+	metadata      = fields{"display_phone_number": digits, "phone_number_id": decimal}.shape
+	callbackError = fields{"code": integer, "title": text, "message": text, "error_data": details, "href?": https}.shape
+	contact       = fields{
 		"profile": fields{"name": text, "username?": text}.shape, "wa_id?": digits, "user_id": userID, "parent_user_id?": userID,
 		"identity_key_hash?": text,
 	}.shape
@@ -160,11 +160,11 @@ var (
 	}.shape)}.shape
 	inboundFields = fields{
 		"from?": digits, "from_user_id": userID, "from_parent_user_id?": userID, "id": wamid, "timestamp": unix, "type": text,
-		"context?": anything, "referral?": anything, "errors?": list(told),
+		"context?": anything, "referral?": anything, "errors?": list(callbackError),
 	}
 )
 
-// messages is the value of inbound messages whose content has a shape.
+// messages returns the shape of a callback about an inbound message.
 func messages(kind string, content shape, more fields) shape {
 	message := inboundFields.and(fields{"type": one(kind)}).and(more)
 	if content != nil {

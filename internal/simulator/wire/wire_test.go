@@ -10,7 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/simulator/wire"
 )
 
-func TestMessageID_IsReadAgain(t *testing.T) {
+func TestMessageID_Decoded_GivesDigitsAndDirection(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		digits := rapid.StringMatching(`[1-9][0-9]{6,14}`).Draw(r, "digits")
@@ -22,14 +22,14 @@ func TestMessageID_IsReadAgain(t *testing.T) {
 		require.Equal(r, direction, way)
 		require.NotEqual(r, id, wire.MessageID(digits, direction))
 	})
-	require.Regexp(t, `^wamid\.HBgLMTU1NTAxMDAwMDEVAgARGB`, wire.MessageID("15550100001", wire.ToUser), "as the network's own begin")
+	require.Regexp(t, `^wamid\.HBgLMTU1NTAxMDAwMDEVAgARGB`, wire.MessageID("15550100001", wire.ToUser), "the prefix of the network's own ids")
 	for _, other := range []string{"", "wamid.", "wamid.x", "wamid.HBgL", "HBgLMTU1NTAxMDAwMDEVAgARGB"} {
 		_, _, ok := wire.ReadMessageID(other)
 		require.False(t, ok, other)
 	}
 }
 
-func TestUserID_BelongsToOnePortfolio(t *testing.T) {
+func TestUserID_OtherPortfolioOrGeneration_IsNotDecoded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		digits := rapid.StringMatching(`[1-9][0-9]{6,14}`).Draw(r, "digits")
@@ -55,7 +55,7 @@ func TestUserID_BelongsToOnePortfolio(t *testing.T) {
 	})
 }
 
-func TestDigits(t *testing.T) {
+func TestDigits_WrittenNumbers_AreNormalized(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{"+1 (555) 010-0001": "15550100001", "15550100001": "15550100001", "+351 912.345.678": "351912345678"} {
 		digits, ok := wire.Digits(given)
@@ -76,7 +76,7 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-func TestRefusal_EveryCodeHasWords(t *testing.T) {
+func TestRefusal_EveryCode_HasTitleAndStatus(t *testing.T) {
 	t.Parallel()
 	for _, code := range wire.Known() {
 		refusal := wire.Refusal(code, "details %d", code)

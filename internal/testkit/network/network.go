@@ -1,6 +1,5 @@
-// Package network is the messaging network of a test: the simulator behind real HTTP, and
-// the adapter in front of it. What passes between them is counted, kept to be searched for
-// secrets, and can be made to go wrong.
+// Package network is the messaging network of a test: the simulator behind an HTTP server, and
+// the adapter that calls it. The calls are recorded, and a test can intercept them.
 package network
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// Network is a simulator and the way to it.
+// Network is a simulator and the adapter that calls it.
 type Network struct {
 	provider.Port
 
@@ -36,10 +35,10 @@ type Network struct {
 	twist Twist
 }
 
-// Twist sees a call on its way to the network. It passes it on, or not.
+// Twist intercepts a call: it may pass the call on to the network, or answer it itself.
 type Twist func(w http.ResponseWriter, r *http.Request, network http.Handler)
 
-// New builds a network that ends with the test. Its callbacks go nowhere until Simulator.Run.
+// New returns a network that is closed with the test. Callbacks are posted once Simulator.Run runs.
 func New(t testing.TB, now clock.Clock) *Network {
 	t.Helper()
 	n := &Network{Simulator: simulator.New(simulator.Config{
@@ -73,14 +72,14 @@ func New(t testing.TB, now clock.Clock) *Network {
 	return n
 }
 
-// Twist has calls go through twist from now on; nil lets them pass.
+// Twist sets the interceptor of later calls; nil removes it.
 func (n *Network) Twist(twist Twist) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.twist = twist
 }
 
-// Calls counts the calls of a method to paths with that ending.
+// Calls counts the calls of a method to paths with an ending.
 func (n *Network) Calls(method, ending string) (count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,7 +91,7 @@ func (n *Network) Calls(method, ending string) (count int) {
 	return count
 }
 
-// Control tells the simulator to do something: the path is that after /sim/.
+// Control posts to the simulator's control API; the path is that after /sim/.
 func (n *Network) Control(t testing.TB, path string, body any) map[string]any {
 	t.Helper()
 	encoded, err := json.Marshal(body)
@@ -111,7 +110,7 @@ func (n *Network) Control(t testing.TB, path string, body any) map[string]any {
 	return decoded
 }
 
-// Number makes a business account with one number, or changes the number.
+// Number creates a business account with one number, or changes the number.
 func (n *Network) Number(t testing.TB, businessAccount, number string, with map[string]any) {
 	t.Helper()
 	n.Control(t, "accounts", map[string]any{"id": businessAccount})
@@ -120,5 +119,5 @@ func (n *Network) Number(t testing.TB, businessAccount, number string, with map[
 	n.Control(t, "numbers", body)
 }
 
-// Token is a token that may speak for every business account.
+// Token returns a token that is valid for every business account.
 func Token() provider.Token { return provider.NewToken(canary.Token) }

@@ -1,14 +1,14 @@
-// The phone: everything it shows comes from /sim, and what a person does goes there.
+// The phone of a user: it reads messages from /sim and posts the user's actions there.
 
 const $ = (id) => document.getElementById(id);
 const app = $("app"), thread = $("thread"), sheet = $("sheet");
 let state = { numbers: [], users: [] };
-let here = { number: "", phone: "" };
+let selected = { number: "", phone: "" };
 let bubbles = new Map();
-let quoted = null;
+let repliedTo = null;
 let typingUntil = 0;
 
-// el builds an element; text is always text, never markup.
+// el builds an element. Strings become text nodes, never markup.
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -28,7 +28,7 @@ async function ask(path, body, headers = { "Content-Type": "application/json" })
   return result;
 }
 
-function complain(error) {
+function showError(error) {
   const toast = $("toast");
   toast.textContent = error.message;
   toast.hidden = false;
@@ -37,13 +37,14 @@ function complain(error) {
 
 const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const day = (at) => new Date(at).toLocaleDateString([], { weekday: "long", day: "numeric", month: "long" });
+const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 const initials = (name) => name.split(/\s+/).map((word) => word[0]).slice(0, 2).join("").toUpperCase();
 const tint = (text) => `hsl(${[...text].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) % 360, 7)} 45% 42%)`;
 const pretty = (digits) => (/^1\d{10}$/.test(digits) ? `+1 ${digits.slice(1, 4)} ${digits.slice(4, 7)} ${digits.slice(7)}` : "+" + digits);
-const user = () => state.users.find((one) => one.phone === here.phone) ?? { phone: here.phone, name: pretty(here.phone) };
-const number = () => state.numbers.find((one) => one.id === here.number);
+const user = () => state.users.find((one) => one.phone === selected.phone) ?? { phone: selected.phone, name: pretty(selected.phone) };
+const number = () => state.numbers.find((one) => one.id === selected.number);
 
-// summary is a message in one line.
+// summary returns a message in one line.
 function summary(b) {
   if (b.revoked) return "deleted";
   const c = b.content ?? {};
@@ -53,8 +54,8 @@ function summary(b) {
     case "interactive": return c.body?.text ?? c.button_reply?.title ?? c.list_reply?.title ?? "answer";
     case "button": return c.text ?? "";
     case "reaction": return c.emoji ? `reacted ${c.emoji}` : "took a reaction back";
-    case "location": return "Location: " + (c.name ?? "somewhere");
-    case "contacts": return "Contact: " + (c[0]?.name?.formatted_name ?? "somebody");
+    case "location": return "Location: " + (c.name ?? "unknown");
+    case "contacts": return "Contact: " + (c[0]?.name?.formatted_name ?? "unknown");
     case "image": return c.caption ?? "Picture";
     case "video": return c.caption ?? "Video";
     case "audio": return "Audio";
@@ -63,42 +64,42 @@ function summary(b) {
   }
 }
 
-// Elements that did not change stay where they are: a finger may be on one of them.
-const kept = new Map();
+// Elements of unchanged messages are reused, because the user may be clicking on one of them.
+const cache = new Map();
 
-function keep(id, what, build) {
+function cached(id, what, build) {
   const key = JSON.stringify(what);
-  if (kept.get(id)?.key !== key) kept.set(id, { key, node: build() });
-  return kept.get(id).node;
+  if (cache.get(id)?.key !== key) cache.set(id, { key, node: build() });
+  return cache.get(id).node;
 }
 
-function place(parent, nodes) {
+function replaceNodes(parent, nodes) {
   nodes.forEach((node, i) => { if (parent.children[i] !== node) parent.insertBefore(node, parent.children[i] ?? null); });
   while (parent.children.length > nodes.length) parent.lastChild.remove();
 }
 
-// ---- the list of people
+// ---- the list of users
 
 async function load() {
   state = await ask("state");
-  const chosen = here.number && number() ? here.number : state.numbers[0]?.id ?? "";
+  const chosen = selected.number && number() ? selected.number : state.numbers[0]?.id ?? "";
   $("number").replaceChildren(...state.numbers.map((n) =>
     el("option", { value: n.id, selected: n.id === chosen }, `${n.verified_name} · ${n.display_phone_number}`)));
-  here.number = chosen;
-  people();
+  selected.number = chosen;
+  drawUsers();
 }
 
-function people() {
-  const latest = (one) => one.last?.[here.number]?.at ?? "";
+function drawUsers() {
+  const latest = (one) => one.last?.[selected.number]?.at ?? "";
   const sorted = [...state.users].sort((a, b) => latest(b).localeCompare(latest(a)) || a.name.localeCompare(b.name));
-  place($("people"), sorted.map((one) => {
-    const last = one.last?.[here.number];
-    const told = last ? summary(last) : one.username ? "@" + one.username : pretty(one.phone);
-    const node = keep("person " + one.phone, [one.name, told, last?.at], () =>
-      el("button", { class: "person", "data-phone": one.phone, onclick: () => open(one.phone).catch(complain) },
+  replaceNodes($("people"), sorted.map((one) => {
+    const last = one.last?.[selected.number];
+    const preview = last ? summary(last) : one.username ? "@" + one.username : pretty(one.phone);
+    const node = cached("person " + one.phone, [one.name, preview, last?.at], () =>
+      el("button", { class: "person", "data-phone": one.phone, onclick: () => open(one.phone).catch(showError) },
         el("span", { class: "avatar", style: `--tint:${tint(one.name)}` }, initials(one.name)),
-        el("strong", {}, one.name), el("time", {}, last ? clock(last.at) : ""), el("span", { class: "last" }, told)));
-    node.setAttribute("aria-current", String(one.phone === here.phone));
+        el("strong", {}, one.name), el("time", {}, last ? clock(last.at) : ""), el("span", { class: "last" }, preview)));
+    node.setAttribute("aria-current", String(one.phone === selected.phone));
     return node;
   }));
 }
@@ -106,8 +107,8 @@ function people() {
 // ---- the conversation
 
 async function open(phone) {
-  here.phone = phone;
-  location.hash = `${here.number}/${phone}`;
+  selected.phone = phone;
+  location.hash = `${selected.number}/${phone}`;
   quote(null);
   typingUntil = 0;
   if (!state.users.some((one) => one.phone === phone)) {
@@ -119,18 +120,18 @@ async function open(phone) {
   $("business").textContent = n?.verified_name ?? "";
   $("identity").textContent = `You are ${user().name} · ${pretty(phone)}`;
   $("face").textContent = initials(n?.verified_name ?? "?");
-  const said = await ask(`thread?phone_number_id=${here.number}&user=${phone}`);
-  bubbles = new Map((said.data ?? []).map((b) => [b.id, b]));
+  const messages = await ask(`thread?phone_number_id=${selected.number}&user=${phone}`);
+  bubbles = new Map((messages.data ?? []).map((b) => [b.id, b]));
   thread.replaceChildren();
-  kept.clear();
+  cache.clear();
   atEnd = true;
-  people();
+  drawUsers();
   draw();
   if (!matchMedia("(hover: none)").matches) $("text").focus();
 }
 
 let atEnd = true;
-thread.addEventListener("scroll", () => { atEnd = thread.scrollHeight - thread.scrollTop - thread.clientHeight < 360; }); // a picture that just came is no taller
+thread.addEventListener("scroll", () => { atEnd = thread.scrollHeight - thread.scrollTop - thread.clientHeight < 360; }); // less than the height of a new picture
 const settle = () => { if (atEnd) thread.scrollTop = thread.scrollHeight; };
 
 function draw() {
@@ -140,15 +141,15 @@ function draw() {
     if (b.type === "reaction" || ((b.type === "revoke" || b.type === "edit") && bubbles.has(b.content?.original_message_id))) continue;
     if (day(b.at) !== shownDay) {
       shownDay = day(b.at);
-      lines.push(keep("day " + shownDay, 0, () => el("li", { class: "day" }, day(b.at))));
+      lines.push(cached("day " + shownDay, 0, () => el("li", { class: "day" }, day(b.at))));
     }
-    const node = keep(b.id, { ...b, status: 0, error: 0, earlier: summary(bubbles.get(b.context_id) ?? {}) }, () => bubble(b));
+    const node = cached(b.id, { ...b, status: 0, error: 0, earlier: summary(bubbles.get(b.context_id) ?? {}) }, () => bubble(b));
     node.querySelector(".tick").replaceWith(ticks(b));
     if (b.error && !node.querySelector(".problem")) node.append(el("div", { class: "problem" }, `${b.error.code}: ${b.error.title}`));
     lines.push(node);
   }
-  if (typingUntil > Date.now()) lines.push(keep("typing", 0, () => el("li", { class: "typing" }, "typing…")));
-  place(thread, lines);
+  if (typingUntil > Date.now()) lines.push(cached("typing", 0, () => el("li", { class: "typing" }, "typing…")));
+  replaceNodes(thread, lines);
   settle();
 }
 
@@ -171,7 +172,7 @@ function ticks(b) {
   return el("span", { class: `tick ${read ? "read" : ""}`, "data-status": b.status ?? "accepted", title: b.status ?? "accepted" }, b.status === "failed" ? "⚠" : marks);
 }
 
-// Drawn, because not every machine has a font with pictures.
+// SVG paths, because not every machine has a font with emoji.
 const drawings = {
   pin: "M12 21s-6.500-5.800-6.500-11a6.500 6.500 0 0 1 13 0c0 5.200-6.500 11-6.500 11zM12 12.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5z",
   person: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4.500 20.500c.6-4 3.600-6 7.500-6s6.900 2 7.500 6",
@@ -204,7 +205,7 @@ function content(b) {
     case "template": return templated(b, c);
     case "interactive": return interactive(b, c);
     case "button": return el("p", {}, c.text ?? "");
-    case "order": return card("cart", `${c.product_items?.length ?? 0} items`, c.text ?? "");
+    case "order": return card("cart", count(c.product_items?.length ?? 0, "item"), c.text ?? "");
     default: return el("p", { class: "gone" }, `${b.type} message`);
   }
 }
@@ -222,8 +223,8 @@ function headed(kind, file, text) {
 
 function templated(b, c) {
   const tap = (button) => {
-    if (button.type === "QUICK_REPLY") return el("button", { onclick: () => say(b.id, "button", { payload: button.payload, text: button.text }) }, button.text);
-    return el("button", { onclick: () => complain(new Error(`${button.type}: ${button.url || button.text}`)) }, button.text || "Copy code");
+    if (button.type === "QUICK_REPLY") return el("button", { onclick: () => sendInbound(b.id, "button", { payload: button.payload, text: button.text }) }, button.text);
+    return el("button", { onclick: () => showError(new Error(`${button.type}: ${button.url || button.text}`)) }, button.text || "Copy code");
   };
   return [headed(c.format, c.file, c.header), el("p", {}, c.body ?? ""), c.footer ? el("p", { class: "foot" }, c.footer) : null,
     c.buttons?.length ? el("div", { class: "taps" }, c.buttons.map(tap)) : null];
@@ -241,14 +242,14 @@ function interactive(b, c) {
 }
 
 function taps(b, c) {
-  const answer = (kind, reply) => say(b.id, "interactive", { type: kind, [kind]: reply });
+  const answer = (kind, reply) => sendInbound(b.id, "interactive", { type: kind, [kind]: reply });
   switch (c.type) {
     case "button": return (c.action?.buttons ?? []).map(({ reply }) => el("button", { onclick: () => answer("button_reply", reply) }, reply.title));
     case "list": return el("button", { onclick: () => choose(c, (row) => answer("list_reply", row)) }, "☰ " + (c.action?.button ?? "Choose"));
     case "cta_url": return el("a", { href: c.action?.parameters?.url, target: "_blank", rel: "noopener" }, "↗ " + (c.action?.parameters?.display_text ?? ""));
     case "flow": return el("button", { onclick: () => answer("nfm_reply", { name: "flow", body: "Sent", response_json: JSON.stringify({ flow_token: c.action?.parameters?.flow_token ?? "" }) }) }, c.action?.parameters?.flow_cta ?? "Open");
-    case "location_request_message": return el("button", { onclick: () => say(b.id, "location") }, "Send location");
-    case "request_contact_info": return el("button", { onclick: () => say(b.id, "contacts", [{ name: { formatted_name: user().name }, phones: [{ phone: "+" + here.phone, type: "CELL", wa_id: here.phone }] }], { origin: "contact_request" }) }, "Share contact");
+    case "location_request_message": return el("button", { onclick: () => sendInbound(b.id, "location") }, "Send location");
+    case "request_contact_info": return el("button", { onclick: () => sendInbound(b.id, "contacts", [{ name: { formatted_name: user().name }, phones: [{ phone: "+" + selected.phone, type: "CELL", wa_id: selected.phone }] }], { origin: "contact_request" }) }, "Share contact");
     default: return [];
   }
 }
@@ -266,32 +267,32 @@ function show(...parts) {
   sheet.showModal();
 }
 
-// ---- what a person does
+// ---- actions of the user
 
-async function say(context, type, what, more = {}) {
-  const body = { phone_number_id: here.number, from: here.phone, type, ...more };
+async function sendInbound(context, type, what, more = {}) {
+  const body = { phone_number_id: selected.number, from: selected.phone, type, ...more };
   if (what !== undefined) body[type] = what;
   if (context) body.context = { id: context };
-  try { await ask("inbound", body); } catch (error) { complain(error); }
+  try { await ask("inbound", body); } catch (error) { showError(error); }
 }
 
 function actions(b) {
   const option = (text, act) => el("button", { class: "option", onclick: () => { sheet.close(); act(); } }, text);
   const mine = !b.outbound;
   show(el("div", { class: "emojis" }, ["👍", "❤️", "😂", "😮", "😢", "🙏"].map((emoji) =>
-    el("button", { "aria-label": emoji, onclick: () => { sheet.close(); say("", "reaction", { message_id: b.id, emoji }); } }, emoji))),
+    el("button", { "aria-label": emoji, onclick: () => { sheet.close(); sendInbound("", "reaction", { message_id: b.id, emoji }); } }, emoji))),
   option("Reply", () => { quote(b); $("text").focus(); }),
-  b.reactions?.[0] ? option("Take the reaction back", () => say("", "reaction", { message_id: b.id, emoji: "" })) : null,
+  b.reactions?.[0] ? option("Take the reaction back", () => sendInbound("", "reaction", { message_id: b.id, emoji: "" })) : null,
   mine && b.type === "text" ? option("Edit", () => {
     const body = prompt("Edit the message", b.content.body);
-    if (body) say("", "edit", { original_message_id: b.id, message: { type: "text", text: { body } } });
+    if (body) sendInbound("", "edit", { original_message_id: b.id, message: { type: "text", text: { body } } });
   }) : null,
-  mine ? option("Delete for everyone", () => say("", "revoke", { original_message_id: b.id })) : null,
+  mine ? option("Delete for everyone", () => sendInbound("", "revoke", { original_message_id: b.id })) : null,
   option("Copy the id", () => navigator.clipboard?.writeText(b.id)));
 }
 
 function quote(b) {
-  quoted = b;
+  repliedTo = b;
   $("quote").hidden = !b;
   $("quote").replaceChildren(...(b ? [el("div", { class: "quoted" }, summary(b)), el("button", { class: "icon", "aria-label": "No reply", onclick: () => quote(null) }, "×")] : []));
 }
@@ -301,11 +302,11 @@ $("composer").addEventListener("submit", (event) => {
   const body = $("text").value.trim();
   if (!body) return;
   $("text").value = "";
-  say(quoted?.id, "text", { body });
+  sendInbound(repliedTo?.id, "text", { body });
   quote(null);
 });
 
-$("place").addEventListener("click", () => say(quoted?.id, "location"));
+$("place").addEventListener("click", () => sendInbound(repliedTo?.id, "location"));
 
 $("file").addEventListener("change", async (event) => {
   const file = event.target.files[0];
@@ -315,24 +316,24 @@ $("file").addEventListener("change", async (event) => {
   const [family] = mime.split("/");
   const kind = mime === "image/webp" ? "sticker" : ["image", "video", "audio"].includes(family) ? family : "document";
   try {
-    const kept = await ask(`media?phone_number_id=${here.number}&filename=${encodeURIComponent(file.name)}`, file, { "Content-Type": mime });
-    await say(quoted?.id, kind, { id: kept.id, caption: $("text").value.trim() || undefined });
+    const uploaded = await ask(`media?phone_number_id=${selected.number}&filename=${encodeURIComponent(file.name)}`, file, { "Content-Type": mime });
+    await sendInbound(repliedTo?.id, kind, { id: uploaded.id, caption: $("text").value.trim() || undefined });
     $("text").value = "";
     quote(null);
-  } catch (error) { complain(error); }
+  } catch (error) { showError(error); }
 });
 
 $("newcomer").addEventListener("submit", (event) => {
   event.preventDefault();
   const digits = $("phone").value.replace(/\D/g, "");
   $("phone").value = "";
-  if (digits) open(digits).catch(complain);
+  if (digits) open(digits).catch(showError);
 });
 
 $("number").addEventListener("change", (event) => {
-  here.number = event.target.value;
-  people();
-  if (here.phone && !app.classList.contains("listing")) open(here.phone).catch(complain);
+  selected.number = event.target.value;
+  drawUsers();
+  if (selected.phone && !app.classList.contains("listing")) open(selected.phone).catch(showError);
 });
 
 $("back").addEventListener("click", () => { app.classList.add("listing"); location.hash = ""; });
@@ -340,7 +341,7 @@ $("back").addEventListener("click", () => { app.classList.add("listing"); locati
 $("more").addEventListener("click", () => {
   const option = (text, detail, path, body) => el("button", { class: "option", onclick: async () => {
     sheet.close();
-    try { await ask(path, { phone_number_id: here.number, from: here.phone, ...body }); } catch (error) { complain(error); }
+    try { await ask(path, { phone_number_id: selected.number, from: selected.phone, ...body }); } catch (error) { showError(error); }
   } }, text, el("small", {}, detail));
   show(el("h2", {}, user().name),
     option("Stop marketing", "tells the business: user_preferences, stop", "preferences", { value: "stop" }),
@@ -351,14 +352,14 @@ $("more").addEventListener("click", () => {
 
 sheet.addEventListener("click", (event) => { if (event.target === sheet) sheet.close(); });
 
-// ---- what happens elsewhere
+// ---- events from the simulator
 
-function heard(b, isNew) {
+function applyMessage(b, isNew) {
   const one = state.users.find((candidate) => candidate.phone === b.phone);
-  if (!one) return void load().catch(complain);
+  if (!one) return void load().catch(showError);
   if (isNew && (one.last?.[b.phone_number_id]?.at ?? "") <= b.at) one.last = { ...one.last, [b.phone_number_id]: b };
-  people();
-  if (b.phone_number_id !== here.number || b.phone !== here.phone) return;
+  drawUsers();
+  if (b.phone_number_id !== selected.number || b.phone !== selected.phone) return;
   if (isNew && b.outbound && !bubbles.has(b.id)) typingUntil = 0;
   bubbles.set(b.id, b);
   draw();
@@ -366,7 +367,7 @@ function heard(b, isNew) {
 
 function listen() {
   const events = new EventSource("/sim/events");
-  const again = () => load().then(() => here.phone && !app.classList.contains("listing") && open(here.phone)).catch(complain);
+  const again = () => load().then(() => selected.phone && !app.classList.contains("listing") && open(selected.phone)).catch(showError);
   let before = false;
   events.addEventListener("hello", () => {
     $("live").textContent = "live";
@@ -374,13 +375,13 @@ function listen() {
     if (before) again();
     before = true;
   });
-  events.addEventListener("message", (event) => heard(JSON.parse(event.data), true));
-  events.addEventListener("status", (event) => heard(JSON.parse(event.data), false));
-  events.addEventListener("state", () => load().catch(complain));
+  events.addEventListener("message", (event) => applyMessage(JSON.parse(event.data), true));
+  events.addEventListener("status", (event) => applyMessage(JSON.parse(event.data), false));
+  events.addEventListener("state", () => load().catch(showError));
   events.addEventListener("reset", again);
   events.addEventListener("typing", (event) => {
-    const told = JSON.parse(event.data);
-    if (told.phone_number_id !== here.number || told.phone !== here.phone) return;
+    const typing = JSON.parse(event.data);
+    if (typing.phone_number_id !== selected.number || typing.phone !== selected.phone) return;
     typingUntil = Date.now() + 25000;
     draw();
     setTimeout(() => draw(), 25100);
@@ -388,6 +389,6 @@ function listen() {
   events.onerror = () => { $("live").textContent = "reconnecting"; $("live").classList.remove("on"); };
 }
 
-const [wanted, phone] = location.hash.slice(1).split("/");
-here.number = wanted;
-load().then(() => (phone ? open(phone) : null)).then(listen).catch(complain);
+const [numberID, phone] = location.hash.slice(1).split("/");
+selected.number = numberID;
+load().then(() => (phone ? open(phone) : null)).then(listen).catch(showError);

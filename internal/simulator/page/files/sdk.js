@@ -1,5 +1,5 @@
-// Stands in for the network's own script: FB.init and FB.login, with the signup dialog
-// served by the simulator that served this file.
+// Replaces the network's own script: FB.init and FB.login. The signup dialog is that of the
+// simulator that served this file.
 (() => {
   const origin = new URL(document.currentScript.src).origin;
   let settings = {};

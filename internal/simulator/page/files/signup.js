@@ -1,5 +1,5 @@
-// The signup dialog: a business chooses what to connect, and the answer goes back to
-// the page that opened it (a message and a code) or by redirect.
+// The signup dialog: a business chooses what to connect. The code goes to the page that opened
+// the dialog, by postMessage, or to the redirect_uri.
 
 const $ = (id) => document.getElementById(id);
 const query = new URLSearchParams(location.search);
@@ -19,7 +19,7 @@ function option(value, text) {
   return made;
 }
 
-// back returns to whoever opened the dialog; session is what the page may read along.
+// back hands the code and the session data to the opener, or redirects.
 function back(code, session) {
   if (window.opener) {
     window.opener.postMessage(JSON.stringify({ type: "WA_EMBEDDED_SIGNUP", version: "3", ...session }), "*");

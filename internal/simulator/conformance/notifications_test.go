@@ -9,11 +9,11 @@ import (
 
 var aboutTemplate = fields{"message_template_id": integer, "message_template_name": text, "message_template_language": text}
 
-// The template rows of 3.6.
-func TestCallbacks_Templates(t *testing.T) {
+// Section 3.6, templates.
+func TestCallbacks_Templates_MatchTheDescription(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, listed := s.call(http.MethodGet, "/v24.0/"+wabaID+"/message_templates?name=hello_world", nil)
+	f := newFixture(t)
+	_, listed := f.call(http.MethodGet, "/v24.0/"+wabaID+"/message_templates?name=hello_world", nil)
 	id, _ := listed["data"].([]any)[0].(object)["id"].(string)
 	status := aboutTemplate.and(fields{
 		"event": text, "reason": either(text, func(path string, v any) []string {
@@ -28,25 +28,25 @@ func TestCallbacks_Templates(t *testing.T) {
 		"APPROVED", "REJECTED", "PENDING", "PAUSED", "DISABLED", "FLAGGED", "REINSTATED", "IN_APPEAL", "ARCHIVED", "UNARCHIVED", "DELETED",
 		"PENDING_DELETION", "LIMIT_EXCEEDED", "LOCKED", "UNLOCKED",
 	} {
-		s.sim("templates/"+id+"/review", object{"event": event, "description": "d", "recommendation": "r"})
-		s.change("message_template_status_update", status.and(fields{"event": one(event)}).shape)
+		f.control("templates/"+id+"/review", object{"event": event, "description": "d", "recommendation": "r"})
+		f.change("message_template_status_update", status.and(fields{"event": one(event)}).shape)
 	}
-	s.sim("templates/"+id+"/quality", object{"new_quality_score": "RED"})
-	s.change("message_template_quality_update", aboutTemplate.and(fields{
+	f.control("templates/"+id+"/quality", object{"new_quality_score": "RED"})
+	f.change("message_template_quality_update", aboutTemplate.and(fields{
 		"previous_quality_score": one("GREEN", "YELLOW", "RED", "UNKNOWN"), "new_quality_score": one("RED"),
 	}).shape)
-	s.sim("templates/"+id+"/category", object{"correct_category": "MARKETING"})
-	s.change("template_category_update", aboutTemplate.and(fields{
+	f.control("templates/"+id+"/category", object{"correct_category": "MARKETING"})
+	f.change("template_category_update", aboutTemplate.and(fields{
 		"correct_category": one("MARKETING"), "new_category": one("UTILITY"), "category_update_timestamp": integer,
 	}).shape)
-	s.sim("templates/"+id+"/category", object{"new_category": "MARKETING"})
-	s.change("template_category_update", aboutTemplate.and(fields{"previous_category": one("UTILITY"), "new_category": one("MARKETING")}).shape)
+	f.control("templates/"+id+"/category", object{"new_category": "MARKETING"})
+	f.change("template_category_update", aboutTemplate.and(fields{"previous_category": one("UTILITY"), "new_category": one("MARKETING")}).shape)
 }
 
-// The other rows of 3.6.
-func TestCallbacks_AccountsAndNumbers(t *testing.T) {
+// Section 3.6, accounts and numbers.
+func TestCallbacks_AccountsAndNumbers_MatchTheDescription(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := newFixture(t)
 	info := fields{"waba_info": fields{"waba_id": decimal, "owner_business_id": decimal}.shape}
 	for event, detail := range map[string]fields{
 		"PARTNER_ADDED": info, "PARTNER_APP_INSTALLED": info, "PARTNER_APP_UNINSTALLED": info, "ACCOUNT_DELETED": nil,
@@ -57,14 +57,14 @@ func TestCallbacks_AccountsAndNumbers(t *testing.T) {
 		"BUSINESS_PRIMARY_LOCATION_COUNTRY_UPDATE": {"country": text}, "PARTNER_CLIENT_CERTIFICATION_STATUS_UPDATE": nil,
 		"VOLUME_BASED_PRICING_TIER_UPDATE": nil,
 	} {
-		s.graph(http.MethodPost, wabaID+"/subscribed_apps", nil, success)
-		s.sim("account-update", object{"event": event})
-		_, entry := s.change("account_update", fields{"event": one(event)}.and(detail).shape)
+		f.graph(http.MethodPost, wabaID+"/subscribed_apps", nil, success)
+		f.control("account-update", object{"event": event})
+		_, entry := f.change("account_update", fields{"event": one(event)}.and(detail).shape)
 		if detail["waba_info"] != nil {
-			require.NotEqual(t, wabaID, entry["id"], "in the name of the partner")
+			require.NotEqual(t, wabaID, entry["id"], "the entry is the partner's portfolio")
 		}
 	}
-	s.graph(http.MethodPost, wabaID+"/subscribed_apps", nil, success)
+	f.graph(http.MethodPost, wabaID+"/subscribed_apps", nil, success)
 	for field, want := range map[string]fields{
 		"account_alerts": {
 			"entity_type": one("BUSINESS", "PHONE_NUMBER", "CURRENT_STATUS_ID"), "entity_id": text, "alert_info": fields{
@@ -83,12 +83,12 @@ func TestCallbacks_AccountsAndNumbers(t *testing.T) {
 		"security":                 {"display_phone_number": digits, "event": one("PIN_CHANGED", "PIN_RESET_REQUEST", "PIN_REQUEST_SUCCESS"), "requester?": text},
 		"business_username_update": {"display_phone_number": digits, "username?": text, "status": one("approved", "reserved", "deleted")},
 	} {
-		s.sim("notify", object{"field": field})
-		s.change(field, want.shape)
+		f.control("notify", object{"field": field})
+		f.change(field, want.shape)
 	}
 	for _, value := range []string{"stop", "resume", "signup"} {
-		s.sim("preferences", object{"from": ada, "value": value})
-		s.change("user_preferences", fields{"messaging_product?": product, "metadata": metadata, "contacts": list(contact), "user_preferences": list(fields{
+		f.control("preferences", object{"from": ada, "value": value})
+		f.change("user_preferences", fields{"messaging_product?": product, "metadata": metadata, "contacts": list(contact), "user_preferences": list(fields{
 			"wa_id?": digits, "user_id": userID, "detail": text, "category": one("marketing_messages"), "value": one(value), "timestamp": integer,
 			"signup_id?": text,
 		}.shape)}.shape)
