@@ -65,7 +65,7 @@ func (s *Simulator) SetCallbackURL(address string) { s.simulation.SetCallbackURL
 // path, and the provider's API everywhere else.
 func (s *Simulator) Handler() http.Handler {
 	assets := page.Handler()
-	api, steering := &graph.Server{Simulation: s.simulation}, &control.Server{Simulation: s.simulation}
+	api, sim := &graph.Server{Simulation: s.simulation}, &control.Server{Simulation: s.simulation}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
 		case path == "/" || strings.HasPrefix(path, "/page/") || path == "/favicon.ico":
@@ -75,7 +75,7 @@ func (s *Simulator) Handler() http.Handler {
 		case path == "/sim/events":
 			s.simulation.Feed.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/sim/"):
-			steering.ServeHTTP(w, r)
+			sim.ServeHTTP(w, r)
 		case strings.HasPrefix(path, state.MediaPath):
 			api.ServeMedia(w, r)
 		default:

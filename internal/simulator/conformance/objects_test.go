@@ -41,7 +41,7 @@ func (f *fixture) upload(contentType, content string) string {
 	return id
 }
 
-// Section 4.
+// Section 4: media.
 func TestMedia_UploadReadDownloadDelete_MatchTheDescription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -98,7 +98,7 @@ func TestMedia_ResumableUpload_AnswersAHandle(t *testing.T) {
 	f.check("the rest", put("5", "56789"), fields{"h": match("4::aW.+")}.shape)
 }
 
-// Section 5.
+// Section 5: templates.
 func TestTemplates_CreateListEditDelete_MatchTheDescription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -169,7 +169,7 @@ func TestTemplates_InvalidBodies_AreRefused(t *testing.T) {
 	}
 }
 
-// Section 6.1.
+// Section 6.1: numbers.
 func TestNumbers_RegisterVerifyChange_MatchTheDescription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -216,7 +216,7 @@ func TestNumbers_RegisterVerifyChange_MatchTheDescription(t *testing.T) {
 	f.refused(http.MethodPost, n+"/deregister", nil, 100)
 }
 
-// Sections 6.2 and 6.3.
+// Sections 6.2 and 6.3: signup and tokens.
 func TestSignup_CodeAndToken_MatchTheDescription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

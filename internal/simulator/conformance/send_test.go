@@ -149,5 +149,5 @@ func TestErrors_TokensAndObjects_HaveTheirCodes(t *testing.T) {
 	require.InDelta(t, 33, subcode(answer), 0)
 	require.Equal(t, http.StatusBadRequest, response.StatusCode)
 	response, answer = f.raw(http.MethodGet, "/"+phoneID+"?access_token="+token, "application/json", nil, "Authorization", "")
-	require.Equal(t, http.StatusOK, response.StatusCode, "the version is optional, and the token may stand in the query: %v", answer)
+	require.Equal(t, http.StatusOK, response.StatusCode, "the version is optional, and the token may be in the query: %v", answer)
 }
