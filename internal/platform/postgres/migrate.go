@@ -49,11 +49,13 @@ type BeforeFoldError struct {
 	Database string
 }
 
-// Found says what is wrong, Fix what to do about it.
+// Found says what is wrong.
 func (e *BeforeFoldError) Found() string {
-	return fmt.Sprintf("the database %q was made before the migrations were folded into one per noun, and cannot be brought forward", e.Database)
+	return fmt.Sprintf("the database %q was made before the migrations were folded into one per noun, "+
+		"and cannot be brought forward", e.Database)
 }
 
+// Fix says what to do about it.
 func (e *BeforeFoldError) Fix() string {
 	return fmt.Sprintf("nothing was released then, so make a new one: `dropdb %[1]s && createdb %[1]s && parley migrate`", e.Database)
 }
