@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+const (
+	callbackClients = 32
+	callbackNumbers = 20
+	callbackSpan    = 5 * time.Second
+	callbackSecret  = "bench-app-secret"
+)
+
+// benchCallbacks measures the ingress of the provider's callbacks, signed and of one item
+// each, to the 200: in a process that only stores them, and (working_…) in one that also
+// applies what it stored.
+func benchCallbacks(ctx context.Context, b *bench) figures {
+	const applied = "while they are applied"
+	shown := b.inTurn(ctx, "callbacks", pushed(ours, app.Roles{Serve: true}), pushed(applied, app.Roles{Serve: true, Work: true}))
+	return figures{
+		"per_second": shown.median(ours, rate), "p50_ms": shown.median(ours, p50), "p99_ms": shown.median(ours, p99),
+		"working_per_second": shown.median(applied, rate), "working_p99_ms": shown.median(applied, p99),
+	}
+}
+
+// pushed has clients push as fast as they are answered.
+func pushed(name string, roles app.Roles) side {
+	return side{name, func(ctx context.Context, b *bench) sample {
+		p := newProcess(ctx, b, 1, 1)
+		for n := range callbackNumbers {
+			must(p.cell.Accounts.Attach(ctx, p.orgs[0], audit.Operator(), accounts.Draft{
+				BusinessAccountID: "200000000000001", PhoneNumberID: numberOf(n), Token: provider.NewToken("bench"),
+			}, provider.NumberState{Status: provider.NumberConnected}, time.Now()))
+		}
+		p.run(ctx, b, roles)
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callbackClients}}
+		b.later(client.CloseIdleConnections)
+		var serial atomic.Int64
+		push := func(int) error {
+			body := callback(serial.Add(1))
+			mac := hmac.New(sha256.New, []byte(callbackSecret))
+			mac.Write(body)
+			signed := http.Header{"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac.Sum(nil))}}
+			_, err := post(ctx, client, p.url+"/provider/callbacks", signed, body, http.StatusOK)
+			return err
+		}
+		during(callbackClients, b.lasting(time.Second), push) // connections and statements are made
+		return during(callbackClients, b.lasting(callbackSpan), push)
+	}}
+}
+
+func numberOf(n int) string { return fmt.Sprintf("1%014d", n) }
+
+func callback(serial int64) []byte {
+	return fmt.Appendf(nil, `{"object":"chat_business_account","entry":[{"id":"200000000000001","changes":[{"field":"messages","value":{`+
+		`"messaging_product":"chat","metadata":{"display_phone_number":"351200000000","phone_number_id":"%s"},`+
+		`"statuses":[{"id":"wamid.%030d","status":"delivered","timestamp":"1773480413","recipient_id":"351910000000",`+
+		`"biz_opaque_callback_data":"msg_01KKNWJ8CD0000000000000000:1"}]}}]}]}`, numberOf(int(serial%callbackNumbers)), serial)
+}
