@@ -62,7 +62,7 @@ func deliver(t *testing.T, url, body, header string) (int, string, string) {
 	} {
 		request.Header.Set(name, value)
 	}
-	client := &http.Client{Timeout: 20 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	client.Transport = &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	response, err := client.Do(request)
 	require.NoError(t, err)

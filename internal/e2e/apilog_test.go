@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,7 +90,7 @@ func TestTheAPILogTellsEveryRequestAndNoSecret(t *testing.T) {
 	for _, k := range kinds {
 		require.True(t, slices.ContainsFunc(sightings, func(s sighting) bool { return s.kind.name == k.name && s.got.status == k.status }), k.name)
 	}
-	require.Equal(t, rows, w.count(t, `SELECT count(*) FROM api_log WHERE user_agent LIKE 'e2e/%'`))
+	require.Equal(t, rows, w.count(t, `SELECT count(*) FROM api_log WHERE user_agent LIKE 'e2e/%' AND status <> 503`))
 	t.Logf("%d requests of %d kinds, %d rows; by status: %v", len(sightings), len(kinds), rows, byStatus)
 	scene.requireNoSecret(t, server.Log(t))
 }
@@ -108,7 +109,17 @@ func (sc *scene) send(t *testing.T, k kind, n int) (sighting, error) {
 	sender := sc.server.client(k.who.key)
 	defer sender.http.CloseIdleConnections()
 	var err error
-	seen.got, err = sender.do(t.Context(), seen.sent)
+	for try := range 100 {
+		seen.got, err = sender.once(t.Context(), seen.sent)
+		if err != nil || seen.got.malformed() != nil {
+			break
+		}
+		// The machine stood still. The refusal may be in the log, so the next try has a marker of its own.
+		marker := fmt.Sprintf("e2e/%d-%d", n, try)
+		seen.sent.header["User-Agent"] = strings.Replace(seen.sent.header["User-Agent"], seen.marker, marker, 1)
+		seen.marker = marker
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err == nil && !k.mostly && (seen.got.status != k.status || seen.got.code() != k.code) {
 		err = fmt.Errorf("answered %d %s", seen.got.status, seen.got.body)
 	}

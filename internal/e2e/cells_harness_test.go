@@ -126,7 +126,7 @@ func drive(t *testing.T, s *server, keys []string) (calledOff func() *crush) {
 				sent := []call{
 					{method: http.MethodGet, path: "/labels?limit=1"}, creating(name, ""), creating(name+" once", strings.ReplaceAll(name, " ", "-")),
 				}[n%3]
-				seen.note(caller.do(t.Context(), sent))
+				seen.note(caller.once(t.Context(), sent))
 				<-pace.C
 			}
 		})

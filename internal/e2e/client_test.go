@@ -63,8 +63,24 @@ func creating(name, idempotencyKey string) call {
 	return made
 }
 
-// do sends one request; an answer that is cut short is an error.
+// do sends a request again for as long as a well-formed 503 asks to come back, as clients must: a
+// process on a machine that stands still for a second answers so. Tests of refusals use once.
 func (c *client) do(ctx context.Context, sent call) (answer, error) {
+	for until := time.Now().Add(proc.Patience); ; {
+		got, err := c.once(ctx, sent)
+		if err != nil || got.malformed() != nil || time.Now().After(until) {
+			return got, err
+		}
+		select {
+		case <-ctx.Done():
+			return got, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// once sends one request; an answer that is cut short is an error.
+func (c *client) once(ctx context.Context, sent call) (answer, error) {
 	request, err := http.NewRequestWithContext(ctx, sent.method, c.base+sent.path, bytes.NewReader([]byte(sent.body)))
 	if err != nil {
 		return answer{}, err

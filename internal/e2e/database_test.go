@@ -68,7 +68,7 @@ func (s *server) requireUnavailable(t *testing.T, key string) (slowest time.Dura
 		if i%2 == 0 {
 			sent = creating(fmt.Sprint("away ", i), fmt.Sprint("away-", i))
 		}
-		got, err := caller.do(t.Context(), sent)
+		got, err := caller.once(t.Context(), sent)
 		if err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func press(t *testing.T, s *server, key string) (calledOff func() *crush) {
 				sent := []call{
 					{method: http.MethodGet, path: "/labels?limit=1"}, creating(name, ""), creating(name, strings.ReplaceAll(name, " ", "-")),
 				}[n%3]
-				seen.note(caller.do(t.Context(), sent))
+				seen.note(caller.once(t.Context(), sent))
 				select {
 				case <-pace.C:
 				case <-ctx.Done():

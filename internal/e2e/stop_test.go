@@ -48,8 +48,14 @@ func TestAStopUnderLoadAnswersWhatItAccepted(t *testing.T) {
 				require.NotContains(t, accepted, o.marker, "accepted, and then: %v", o.err)
 				continue
 			}
+			if o.status == http.StatusServiceUnavailable {
+				require.NoError(t, o.malformed())
+				if accepted[o.marker] == "" { // refused before its organization was known
+					continue
+				}
+			}
 			answered++
-			require.Less(t, o.status, http.StatusInternalServerError, "%s", o.body)
+			require.Contains(t, []int{http.StatusOK, http.StatusCreated, http.StatusServiceUnavailable}, o.status, "%s", o.body)
 			require.Equal(t, o.header.Get("X-Request-Id"), accepted[o.marker], "every answer is in the log")
 		}
 		require.Len(t, accepted, answered)
@@ -89,7 +95,7 @@ func untilRefused(ctx context.Context, caller *client, number int, served *atomi
 		if n%2 == 0 {
 			sent = call{method: http.MethodPost, path: "/labels", body: fmt.Sprintf(`{"name":%q}`, o.marker), header: sent.header}
 		}
-		o.answer, o.err = caller.do(ctx, sent)
+		o.answer, o.err = caller.once(ctx, sent)
 		seen = append(seen, o)
 		if o.err != nil {
 			return seen
@@ -123,7 +129,7 @@ func TestReadinessSaysStoppingWhileTheLastRequestsFinish(t *testing.T) {
 	last, said := "", 0
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
-	for since := time.Duration(0); since < 8*time.Second && said < 20; since = time.Since(stopping) {
+	for since := time.Duration(0); since < 20*time.Second && said < 20; since = time.Since(stopping) {
 		<-pace.C
 		got, err := server.ask(t.Context(), "/readyz")
 		last = fmt.Sprintf("after %s: %d %s %v", since, got.status, got.body, err)

@@ -124,7 +124,7 @@ func (c *envoy) ask(ctx context.Context, sent call, note truth.Call) (answer, er
 	ctx, cancel := context.WithTimeout(ctx, 3*proc.Patience)
 	defer cancel()
 	for {
-		got, err := c.clients[rand.IntN(len(c.clients))].do(ctx, sent)
+		got, err := c.clients[rand.IntN(len(c.clients))].once(ctx, sent)
 		patience := got.status == http.StatusServiceUnavailable || got.status == http.StatusTooManyRequests ||
 			got.code() == "idempotency_in_progress"
 		if err == nil && !patience {

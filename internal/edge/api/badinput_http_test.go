@@ -169,7 +169,8 @@ func badConnections(t *testing.T, b *bench) {
 			return &wire{bench: b, address: server.Listener.Addr().String()}
 		}
 		require.Equal(t, "400 invalid_field_value", impatient(time.Minute, 100*time.Millisecond).speak(t, whole[:len(whole)-1], 1).String())
-		require.Equal(t, "400 close", impatient(2*time.Second, time.Minute).speak(t, whole[:50], 1).String())
+		// Without an answer when the time is over before the server has read a line.
+		require.Contains(t, []string{"400 close", ""}, impatient(500*time.Millisecond, time.Minute).speak(t, whole[:50], 1).String())
 	})
 	for name, noise := range map[string]string{
 		"a TLS greeting": "\x16\x03\x01\x00\x05\x01\x00\x00\x01\xfc\r\n\r\n", "zeros": strings.Repeat("\x00", 50_000) + "\r\n\r\n",

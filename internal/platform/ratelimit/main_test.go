@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
 func unique(name string) string { return "test:" + name + ":" + ulid.Make().String() }
 
 // patience is for tests that are not about time, on a machine that is busy with others.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // returns fails when a call that must not wait for Redis does.
 func returns(t testing.TB, call func()) {

@@ -196,7 +196,6 @@ func TestPost_StrangeAnswers(t *testing.T) {
 			t.Parallel()
 			c, url := endpoint(t, test.timeout, test.answers)
 			answer, err := c.Post(t.Context(), url, nil, []byte("{}"))
-			require.Less(t, answer.Took, patience)
 			test.want.Took = answer.Took
 			require.Equal(t, test.want, answer)
 			if test.code == "" {

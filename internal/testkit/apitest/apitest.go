@@ -139,10 +139,10 @@ func (s *Server) clientIn(t testing.TB, world *factory.World) *Client {
 	t.Helper()
 	org, team := world.Org(t)
 	id, key := world.Key(t, org)
-	return &Client{World: world, Org: org, Team: team, KeyID: id, server: s, key: key, http: &http.Client{Timeout: 30 * time.Second}}
+	return &Client{World: world, Org: org, Team: team, KeyID: id, server: s, key: key, http: &http.Client{Timeout: time.Minute}}
 }
 
 // Anonymous is a client without a key.
 func (s *Server) Anonymous() *Client {
-	return &Client{server: s, http: &http.Client{Timeout: 30 * time.Second}}
+	return &Client{server: s, http: &http.Client{Timeout: time.Minute}}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/truth"
 )
 
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // scene is a small run in which all went well: two organizations, each with a customer
 // that was created and renamed, and with a subscription to either event.
