@@ -15,8 +15,10 @@ CHECKS := tidy-check vet openapi schema-check fmt-check lint clients build quick
 
 FUZZTIME ?= 30s
 
-# Packages that `make race` tests at once. Their databases are on one server of 400 connections.
+# Packages that `make race` tests at once, and tests at once within each. More than there are
+# cores, because many tests wait. Their databases are on one server of 600 connections.
 RACE_PACKAGES ?= 3
+RACE_TESTS ?= 4
 
 .PHONY: help dev build test race bench fuzz quickstart check fmt fmt-check vet lint tidy tidy-check openapi clients schema schema-check fetch
 
@@ -35,7 +37,7 @@ test: ## Run the tests; what did not change is not run again
 race: export CGO_ENABLED := 1
 race: ## Run all tests anew under the race detector (`make vet` is its own step)
 	go build -race ./...
-	scripts/test-postgres.sh go test -race -vet=off -p=$(RACE_PACKAGES) -count=1 -timeout=20m ./...
+	scripts/test-postgres.sh go test -race -vet=off -p=$(RACE_PACKAGES) -parallel=$(RACE_TESTS) -count=1 -timeout=20m ./...
 
 bench: ## Measure a request against the bare engine
 	go run ./cmd/bench pipeline

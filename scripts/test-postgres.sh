@@ -37,7 +37,7 @@ server "$programs/initdb" --pgdata="$data" --username=postgres --auth=trust --en
 server tee -a "$data/postgresql.conf" >/dev/null <<SETTINGS
 listen_addresses = '127.0.0.1'
 unix_socket_directories = '$directory'
-max_connections = 400
+max_connections = 600
 shared_buffers = 256MB
 fsync = off
 full_page_writes = off

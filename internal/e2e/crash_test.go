@@ -14,11 +14,14 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// A crash of each kind so often: thirty kills with an answer lost, thirty in a burst.
-const (
-	lostAnswers = 15
-	bursts      = 30
-	burst       = 20
+// burst is how many requests are under way when a process is killed.
+const burst = 20
+
+// How often a process is killed: with an answer on its way, in either of two places, and in a burst
+// after each number of answers.
+var (
+	lostAnswers = sized(4, 15)
+	bursts      = sized(burst, 30)
 )
 
 // committed waits until the answer of a key is durable.

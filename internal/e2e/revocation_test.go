@@ -16,11 +16,10 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-const (
-	revoked = 200
-	// afterwards is how many requests follow each revocation on each process.
-	afterwards = 3
-)
+// afterwards is how many requests follow each revocation on each process.
+const afterwards = 3
+
+var revoked = sized(40, 200)
 
 func TestARevokedKeyIsRefusedByEveryProcessAtOnce(t *testing.T) {
 	t.Parallel()

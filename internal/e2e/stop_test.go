@@ -23,7 +23,7 @@ type outcome struct {
 	err    error
 }
 
-const stops = 5
+var stops = sized(2, 5)
 
 // Whatever the process took in is in its API log: each such request must have been
 // answered in full, with the id that the log has.
