@@ -38,9 +38,15 @@ func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string
 		"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 	}
-	process := proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0")
+	start := func() *proc.Process { return proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0") }
+	process := start()
+	line := process.FirstLine(t)
+	for try := 1; line == "" && proc.Hindered(process.Log(t), try); try++ {
+		process = start()
+		line = process.FirstLine(t)
+	}
 	var ready map[string]string
-	require.NoError(t, json.Unmarshal([]byte(process.FirstLine(t)), &ready))
+	require.NoError(t, json.Unmarshal([]byte(line), &ready))
 	return process, ready
 }
 

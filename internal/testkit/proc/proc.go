@@ -169,7 +169,7 @@ func (p *Process) Log(t testing.TB) string {
 // Files hold what the process has written, to standard output and to standard error.
 func (p *Process) Files() []string { return []string{p.stdout.Name(), p.stderr.Name()} }
 
-// FirstLine waits for the first line on standard output.
+// FirstLine waits for the first line on standard output. It is "" when the process ends without one.
 func (p *Process) FirstLine(t testing.TB) string {
 	t.Helper()
 	var line string
@@ -178,7 +178,12 @@ func (p *Process) FirstLine(t testing.TB) string {
 		require.NoError(t, err)
 		first, _, complete := strings.Cut(string(text), "\n")
 		line = first
-		return complete
+		select {
+		case <-p.exited:
+			return true
+		default:
+			return complete
+		}
 	})
 	return line
 }
@@ -189,18 +194,21 @@ type Result struct {
 	Code           int
 }
 
-// Run runs a command of the program to its end. A command that got no connection to the database
-// in time has done nothing and is run again: the machine may have stood still.
+// Run runs a command of the program to its end. When Hindered, it runs the command again.
 func Run(t testing.TB, settings Settings, args ...string) Result {
 	t.Helper()
 	result := run(t, settings, args...)
-	for range 4 {
-		if result.Code == 0 || !strings.Contains(result.Stderr, "acquire connection") {
-			break
-		}
+	for try := 1; result.Code != 0 && Hindered(result.Stdout+result.Stderr, try); try++ {
 		result = run(t, settings, args...)
 	}
 	return result
+}
+
+// Hindered tells from the output of a command whether it should be tried again: it got no connection
+// to the database within a second, which happens when the machine stands still. Where the database
+// is away in earnest, five tries are enough.
+func Hindered(output string, try int) bool {
+	return try < 5 && strings.Contains(output, "acquire connection")
 }
 
 func run(t testing.TB, settings Settings, args ...string) Result {
