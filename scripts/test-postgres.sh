@@ -26,7 +26,7 @@ directory=$(server mktemp -d /tmp/parley-postgres.XXXXXX)
 data=$directory/data log=$directory/log
 cleanup() {
   server "$programs/pg_ctl" --pgdata="$data" --mode=immediate stop &>/dev/null || true
-  rm -rf "$directory"
+  rm -rf "$directory" 2>/dev/null || { sleep 2 && rm -rf "$directory"; } # a backend may still write
 }
 trap cleanup EXIT
 trap 'exit 130' INT
