@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,17 +16,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-chat/parley/internal/testkit/proc"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 	"github.com/parley-chat/parley/internal/testkit/truth"
 )
 
-// sized is what a proof needs when it is asked for in full; short is for every day.
-func sized[T any](short, full T) T {
-	if os.Getenv("PARLEY_PROOF") == "full" {
-		return full
-	}
-	return short
-}
+// sized is full in a proof, and short in CI.
+func sized[T any](short, full T) T { return proof.Sized(short, full) }
 
 // village is organizations that hear of their customers at one receiver, served by two
 // processes that also work.

@@ -30,6 +30,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 	"github.com/parley-chat/parley/internal/testkit/factory"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
 // gone waits until nothing is left of an account.
@@ -240,7 +241,7 @@ func TestHandOver(t *testing.T) {
 	require.NoError(t, h.connect(ctx, h.parties[0]))
 	// Followers remember routes of their own, as other processes would.
 	followers := []*directory.Directory{worlds["amber"].Directory, directory.New(first, now), directory.New(first, now)}
-	const rounds = 200
+	rounds := proof.Sized(60, 200)
 	for round := range rounds {
 		from, to := h.parties[round%2], h.parties[(round+1)%2]
 		var group errgroup.Group

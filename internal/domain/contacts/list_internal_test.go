@@ -19,6 +19,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/textkey"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
 // crowd are contacts whose names, numbers and addresses start alike, on two accounts.
@@ -114,7 +115,7 @@ func TestListContacts_AsAskedOneByOne(t *testing.T) {
 	c.grow(on)
 	_, err := postgres.InTx(ctx, p.db, p.org, func(tx *postgres.Tx) (struct{}, error) { return struct{}{}, c.settle(ctx, tx, p.label) })
 	require.NoError(t, err)
-	for range 400 {
+	for range proof.Sized(100, 400) {
 		filter, of := c.question(p.label), on[c.random.IntN(2)]
 		slice, found := paging.Slice[ID]{Limit: 1 + c.random.IntN(40)}, []ID{}
 		sizes := postgres.Args{"few": 1 + c.random.IntN(60), "recent": c.random.IntN(100)}
