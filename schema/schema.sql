@@ -316,6 +316,10 @@ CREATE TABLE public.events (
     phone_number_id text,
     subject_id uuid,
     body bytea NOT NULL,
+    contact_id uuid,
+    message_id uuid,
+    resource_id uuid,
+    request_id uuid,
     CONSTRAINT events_audience_check CHECK ((audience = ANY (ARRAY['public'::text, 'internal'::text])))
 )
 PARTITION BY RANGE (id);
@@ -852,6 +856,14 @@ CREATE INDEX conversations_updated ON public.conversations USING btree (org_id, 
 CREATE INDEX customers_email ON public.customers USING btree (org_id, email_key, id);
 
 CREATE INDEX customers_name ON public.customers USING btree (org_id, name_key, id);
+
+CREATE INDEX events_contact ON ONLY public.events USING btree (org_id, contact_id, id) WHERE (contact_id IS NOT NULL);
+
+CREATE INDEX events_message ON ONLY public.events USING btree (org_id, message_id, id) WHERE (message_id IS NOT NULL);
+
+CREATE INDEX events_request ON ONLY public.events USING btree (org_id, request_id, id) WHERE (request_id IS NOT NULL);
+
+CREATE INDEX events_resource ON ONLY public.events USING btree (org_id, resource_id, id) WHERE (resource_id IS NOT NULL);
 
 CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
 

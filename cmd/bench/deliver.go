@@ -142,13 +142,11 @@ const recordAtOnce = 1_000
 func (p *process) record(ctx context.Context, org orgs.ID, of events.Type, count int) {
 	for ; count > 0; count -= recordAtOnce {
 		must(postgres.InTx(ctx, p.cell.DB, org, func(tx *postgres.Tx) (int, error) {
-			for i := range min(count, recordAtOnce) {
-				draft := events.Draft{Type: of, Subject: ids.NewOrg(time.Now()).Any(), Body: bodyOf(i), Key: "bench"}
-				if err := p.cell.Events.RecordTx(tx, draft); err != nil {
-					return 0, err
-				}
+			drafts := make([]events.Draft, min(count, recordAtOnce))
+			for i := range drafts {
+				drafts[i] = events.Draft{Type: of, Subject: ids.NewOrg(time.Now()).Any(), Body: bodyOf(i), Key: "bench"}
 			}
-			return 0, nil
+			return 0, p.cell.Events.RecordTx(ctx, tx, drafts...)
 		}))
 	}
 }

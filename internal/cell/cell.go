@@ -101,7 +101,7 @@ func New(deps Deps) (*Cell, error) {
 	c.Keys = apikeys.New(c.DB, c.Clock, c.Audit, branch)
 	c.Logs = apilogs.New(logDB, deps.Logger)
 	c.Labels = labels.New(c.DB, c.Clock, c.Orgs)
-	c.Events = events.New(c.Clock)
+	c.Events = events.New(c.Clock, c.Lanes)
 	c.Customers = customers.New(c.DB, c.Clock, c.Orgs, c.Events, c.Audit)
 	c.Accounts, err = accounts.New(accounts.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Orgs: c.Orgs, Customers: c.Customers, Audit: c.Audit, Directory: branch,

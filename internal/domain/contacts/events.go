@@ -6,7 +6,6 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/platform/clock"
-	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 // EventResource is a contact as events carry it.
@@ -53,28 +52,24 @@ type identityUpdatedData struct {
 	Reason        string           `json:"reason"`
 }
 
-func (s *Service) announceTx(tx *postgres.Tx, of accounts.Account, what events.Type, contact Contact, data any) error {
-	draft := events.Draft{Type: what, At: contact.UpdatedAt, Data: data}
+func eventDraft(of accounts.Account, what events.Type, contact Contact, data any) events.Draft {
+	draft := events.Draft{Type: what, At: contact.UpdatedAt, Contact: contact.ID.Any(), Data: data}
 	if of.PhoneNumberID != nil {
 		draft.PhoneNumberID = *of.PhoneNumberID
 	}
-	return s.events.RecordTx(tx, draft)
+	return draft
 }
 
-func (s *Service) createdTx(tx *postgres.Tx, of accounts.Account, contact Contact) error {
-	return s.announceTx(tx, of, events.ContactCreated, contact, createdData{Contact: contact.eventResource(of)})
+func createdEvent(of accounts.Account, contact Contact) events.Draft {
+	return eventDraft(of, events.ContactCreated, contact, createdData{Contact: contact.eventResource(of)})
 }
 
-// updatedTx is silent when nothing that is announced changed.
-func (s *Service) updatedTx(tx *postgres.Tx, of accounts.Account, contact Contact, fields changed) error {
-	if len(fields) == 0 {
-		return nil
-	}
-	return s.announceTx(tx, of, events.ContactUpdated, contact, updatedData{Contact: contact.eventResource(of), ChangedFields: fields})
+func updatedEvent(of accounts.Account, contact Contact, fields changed) events.Draft {
+	return eventDraft(of, events.ContactUpdated, contact, updatedData{Contact: contact.eventResource(of), ChangedFields: fields})
 }
 
-func (s *Service) identityUpdatedTx(tx *postgres.Tx, of accounts.Account, contact Contact, previous Identity, reason string) error {
-	return s.announceTx(tx, of, events.ContactIdentityUpdated, contact, identityUpdatedData{
+func identityUpdatedEvent(of accounts.Account, contact Contact, previous Identity, reason string) events.Draft {
+	return eventDraft(of, events.ContactIdentityUpdated, contact, identityUpdatedData{
 		Contact: contact.eventResource(of), Previous: IdentityResource(previous), Reason: reason,
 		ChangedFields: differing(previous, contact.Identity),
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -166,15 +167,17 @@ func (s *Service) labelTx(
 		relabeled[id] = true
 	}
 	var changed []Contact
+	var drafts []events.Draft
 	for _, contact := range contacts {
 		if !relabeled[contact.ID] {
 			continue
 		}
 		contact.advance(now)
 		changed = append(changed, contact)
-		if err := s.updatedTx(tx, of, contact, []string{fieldLabels}); err != nil {
-			return 0, err
-		}
+		drafts = append(drafts, updatedEvent(of, contact, []string{fieldLabels}))
+	}
+	if err := s.events.RecordTx(ctx, tx, drafts...); err != nil {
+		return 0, err
 	}
 	return len(changed), touch(ctx, tx, changed)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -190,22 +191,22 @@ func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, of accounts.Acco
 	if err := putKeys(ctx, tx, of.ID, c.keys); err != nil {
 		return err
 	}
+	var drafts []events.Draft
 	for _, p := range c.made {
-		if err := s.createdTx(tx, of, p.Contact); err != nil {
-			return err
-		}
+		drafts = append(drafts, createdEvent(of, p.Contact))
 	}
 	if err := s.joinTx(ctx, tx, c.joined); err != nil {
 		return err
 	}
 	var shown []ID
 	for _, p := range c.changed {
-		if err := s.announceChangeTx(tx, of, p); err != nil {
-			return err
-		}
+		drafts = append(drafts, p.changeEvents(of)...)
 		if !same(p.before.Name, p.Name) || !same(p.before.PhoneNumber, p.PhoneNumber) {
 			shown = append(shown, p.ID)
 		}
+	}
+	if err := s.events.RecordTx(ctx, tx, drafts...); err != nil {
+		return err
 	}
 	return s.tellTx(ctx, tx, shown)
 }
@@ -218,13 +219,16 @@ func contactsIn(people []*person) []Contact {
 	return contacts
 }
 
-func (s *Service) announceChangeTx(tx *postgres.Tx, of accounts.Account, p *person) error {
+// changeEvents are the events of a contact that was there before; none if nothing that is
+// announced has changed.
+func (p *person) changeEvents(of accounts.Account) (drafts []events.Draft) {
 	if previous, told := p.previous(); told {
-		if err := s.identityUpdatedTx(tx, of, p.Contact, previous, p.reason); err != nil {
-			return err
-		}
+		drafts = append(drafts, identityUpdatedEvent(of, p.Contact, previous, p.reason))
 	}
-	return s.updatedTx(tx, of, p.Contact, p.filled)
+	if len(p.filled) > 0 {
+		drafts = append(drafts, updatedEvent(of, p.Contact, p.filled))
+	}
+	return drafts
 }
 
 // previous is what contact.identity_updated tells that the person was known by. To learn

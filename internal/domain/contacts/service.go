@@ -160,7 +160,10 @@ func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, of accounts.Acco
 	if err := updateContacts(ctx, tx, []Contact{contact}); err != nil {
 		return err
 	}
-	return s.updatedTx(tx, of, contact, announced)
+	if len(announced) == 0 {
+		return nil
+	}
+	return s.events.RecordTx(ctx, tx, updatedEvent(of, contact, announced))
 }
 
 // Choice is what a contact wants, as somebody heard it.

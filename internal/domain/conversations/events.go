@@ -5,7 +5,6 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 type assignedData struct {
@@ -40,26 +39,26 @@ type closedConversation struct {
 
 const object = "conversation"
 
-func (s *Service) announceTx(tx *postgres.Tx, of accounts.Account, what events.Type, c Conversation, data any) error {
-	draft := events.Draft{Type: what, At: c.UpdatedAt, Data: data}
+func eventDraft(of accounts.Account, what events.Type, c Conversation, data any) events.Draft {
+	draft := events.Draft{Type: what, At: c.UpdatedAt, Resource: c.ID.Any(), Contact: c.ContactID.Any(), Data: data}
 	if of.PhoneNumberID != nil {
 		draft.PhoneNumberID = *of.PhoneNumberID
 	}
-	return s.events.RecordTx(tx, draft)
+	return draft
 }
 
-func (s *Service) assignedTx(tx *postgres.Tx, of accounts.Account, c Conversation, previous *orgs.UserID) error {
-	return s.announceTx(tx, of, events.ConversationAssigned, c, assignedData{
+func assigned(of accounts.Account, c Conversation, previous *orgs.UserID) events.Draft {
+	return eventDraft(of, events.ConversationAssigned, c, assignedData{
 		Conversation: assignedConversation{ID: c.ID, Object: object, Status: c.Status, PhoneNumberID: of.PhoneNumberID},
 		Assignee:     assignment{UserID: c.AssigneeID, TeamID: of.TeamID, PreviousUserID: previous},
 	})
 }
 
-// closedTx tells who closed a conversation, if that was a person.
-func (s *Service) closedTx(tx *postgres.Tx, of accounts.Account, c Conversation, by audit.Principal) error {
-	closed := closedConversation{ID: c.ID, Object: object, Status: c.Status, PhoneNumberID: of.PhoneNumberID}
+// closed names the user who closed the conversation; a key has none.
+func closed(of accounts.Account, c Conversation, by audit.Principal) events.Draft {
+	data := closedConversation{ID: c.ID, Object: object, Status: c.Status, PhoneNumberID: of.PhoneNumberID}
 	if by.Kind == audit.User {
-		closed.ClosedByUserID = &by.ID
+		data.ClosedByUserID = &by.ID
 	}
-	return s.announceTx(tx, of, events.ConversationClosed, c, closedData{Conversation: closed})
+	return eventDraft(of, events.ConversationClosed, c, closedData{Conversation: data})
 }

@@ -73,22 +73,22 @@ func (s *Service) Update(
 			return Conversation{}, notFound(err)
 		}
 		previous := conversation.AssigneeID
-		changed, closed, assigned := conversation.apply(change, s.clock.Now())
+		changed, isClosed, isAssigned := conversation.apply(change, s.clock.Now())
 		if !changed {
 			return withLabelsOne(ctx, tx, conversation, nil)
 		}
 		if err := updateConversation(ctx, tx, conversation); err != nil {
 			return Conversation{}, err
 		}
-		if assigned {
-			if err := s.assignedTx(tx, of, conversation, previous); err != nil {
-				return Conversation{}, err
-			}
+		var drafts []events.Draft
+		if isAssigned {
+			drafts = append(drafts, assigned(of, conversation, previous))
 		}
-		if closed {
-			if err := s.closedTx(tx, of, conversation, by); err != nil {
-				return Conversation{}, err
-			}
+		if isClosed {
+			drafts = append(drafts, closed(of, conversation, by))
+		}
+		if err := s.events.RecordTx(ctx, tx, drafts...); err != nil {
+			return Conversation{}, err
 		}
 		conversation, err = conversationByID(ctx, tx, of.ID, conversation.ID) // with the name of who is assigned now
 		return withLabelsOne(ctx, tx, conversation, err)

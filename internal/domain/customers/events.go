@@ -1,6 +1,8 @@
 package customers
 
 import (
+	"context"
+
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
@@ -10,9 +12,10 @@ type announcement struct {
 	Customer Resource `json:"customer"`
 }
 
-// announceTx records what the customer has become, at the time of that change.
-func (s *Service) announceTx(tx *postgres.Tx, what events.Type, customer Customer) error {
-	return s.events.RecordTx(tx, events.Draft{
-		Type: what, At: customer.UpdatedAt, Subject: customer.ID.Any(), Data: announcement{Customer: customer.Resource()},
+// announceTx records an event with the customer as it is after the change, at the time of the change.
+func (s *Service) announceTx(ctx context.Context, tx *postgres.Tx, what events.Type, customer Customer) error {
+	return s.events.RecordTx(ctx, tx, events.Draft{
+		Type: what, At: customer.UpdatedAt, Subject: customer.ID.Any(), Resource: customer.ID.Any(),
+		Data: announcement{Customer: customer.Resource()},
 	})
 }

@@ -46,7 +46,7 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, draft Draft) (Custome
 		if err := insertCustomer(ctx, tx, customer); err != nil {
 			return Customer{}, err
 		}
-		return customer, s.announceTx(tx, events.CustomerCreated, customer)
+		return customer, s.announceTx(ctx, tx, events.CustomerCreated, customer)
 	})
 }
 
@@ -80,28 +80,28 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id ID, change Patch) 
 			return err
 		}
 		if customer.apply(change, s.clock.Now()) {
-			if err := s.announceTx(tx, events.CustomerUpdated, *customer); err != nil {
+			if err := s.announceTx(ctx, tx, events.CustomerUpdated, *customer); err != nil {
 				return err
 			}
 		}
 		if !change.archives() {
 			return nil
 		}
-		return s.archiveTx(tx, customer)
+		return s.archiveTx(ctx, tx, customer)
 	})
 }
 
 // Archive puts a customer away: nothing is sent for it any more, its data stays. Archiving
 // again is not announced.
 func (s *Service) Archive(ctx context.Context, org orgs.ID, id ID) (Customer, error) {
-	return s.change(ctx, org, id, s.archiveTx)
+	return s.change(ctx, org, id, func(tx *postgres.Tx, customer *Customer) error { return s.archiveTx(ctx, tx, customer) })
 }
 
-func (s *Service) archiveTx(tx *postgres.Tx, customer *Customer) error {
+func (s *Service) archiveTx(ctx context.Context, tx *postgres.Tx, customer *Customer) error {
 	if !customer.archive(s.clock.Now()) {
 		return nil
 	}
-	return s.announceTx(tx, events.CustomerArchived, *customer)
+	return s.announceTx(ctx, tx, events.CustomerArchived, *customer)
 }
 
 // Restore brings an archived customer back as what it was; one that is not archived stays
@@ -111,7 +111,7 @@ func (s *Service) Restore(ctx context.Context, org orgs.ID, by audit.Principal, 
 		if !customer.restore(s.clock.Now()) {
 			return nil
 		}
-		if err := s.announceTx(tx, events.CustomerUpdated, *customer); err != nil {
+		if err := s.announceTx(ctx, tx, events.CustomerUpdated, *customer); err != nil {
 			return err
 		}
 		return s.audit.RecordTx(ctx, tx, by, "customer.restored", id.String(), map[string]any{"status": customer.Status})

@@ -1,6 +1,6 @@
-// Package events keeps what happened: each change that somebody may want to hear of is
-// recorded in its own transaction, with the bytes that will be posted. Who is to hear of
-// it is known to webhooks.
+// Package events records what happened: a change that an integrator may want to hear of is
+// written in the transaction of that change, with the bytes that will be posted and one
+// delivery for each matching webhook subscription. Package webhooks sends the deliveries.
 package events
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// ID names an event, once and for all.
+// ID names an event. It is the same in every delivery, retry and replay.
 type ID = ids.Public[kind]
 
 type kind struct{}
@@ -51,7 +51,7 @@ func Catalogue() []Type {
 	}
 }
 
-// Source is who speaks in the body: the provider, passed on, or the service itself.
+// Source names whose format the body has: the provider's, which is passed on, or the service's own.
 func (t Type) Source() string {
 	if t == MessageReceived || t == MessageStatus {
 		return "provider"
@@ -59,44 +59,45 @@ func (t Type) Source() string {
 	return "svc"
 }
 
-// Audience is who may hear of an event.
+// Audience says which readers an event is for.
 type Audience string
 
 const (
-	// Public events are delivered to subscriptions.
+	// Public events are delivered to every subscription that matches.
 	Public Audience = "public"
-	// Internal events are for the product's own eyes, and for whom they were made.
+	// Internal events match no subscription; one may be recorded for a single subscription.
 	Internal Audience = "internal"
 )
 
-// Event is something that happened.
-type Event struct {
-	ID ID
-	// Key is what the specification prints as the event's id.
-	Key           string
-	Type          Type
-	Audience      Audience
-	PhoneNumberID *string
-	// SubjectID, unless zero, is whose events stay in order.
-	SubjectID ids.Any
-	Body      []byte
-}
-
-// Draft records an event. One with Data speaks for the service, in its own envelope; one
-// with Body passes on what the provider would have said.
+// Draft records an event. Set either Data, which is put into the service's own envelope, or
+// Body, which is posted as it is.
 type Draft struct {
 	Type Type
-	// Key is printed as the event's id; left out, the event's own id is.
+	// Key is printed as the event's id; empty prints the event's own id.
 	Key string
-	// At is when it happened; zero is now. It orders the events of one subject.
-	At            time.Time
+	// At is when the change happened; zero is now. It orders the events of one subject.
+	At time.Time
+	// PhoneNumberID is the number that the event belongs to. Subscriptions may be narrowed to
+	// numbers; an event without one matches all of them.
 	PhoneNumberID string
-	Subject       ids.Any
-	Data          any
-	Body          []byte
+	// Subject, unless zero, has its events delivered one at a time and in their order.
+	Subject ids.Any
+	// Contact and Message are those that the event is about; zero if it is about none. Resource
+	// is what else the event is about: a customer, a conversation.
+	Contact, Message, Resource ids.Any
+	Data                       any
+	Body                       []byte
 }
 
-// envelope is exactly what the specification says.
+// event is a draft with its id and the bytes to post.
+type event struct {
+	Draft
+
+	id     ID
+	number *string
+}
+
+// envelope has exactly the fields of the specification.
 type envelope struct {
 	ID        string      `json:"id"`
 	Type      Type        `json:"type"`
@@ -104,18 +105,18 @@ type envelope struct {
 	Data      any         `json:"data"`
 }
 
-func (d Draft) event(now time.Time) (Event, error) {
+func (d Draft) event(now time.Time) (event, error) {
 	if d.At.IsZero() {
 		d.At = now
 	}
-	e := Event{ID: ids.New[kind](d.At), Key: d.Key, Type: d.Type, Audience: Public, SubjectID: d.Subject, Body: d.Body}
+	e := event{Draft: d, id: ids.New[kind](d.At)}
 	if d.PhoneNumberID != "" {
-		e.PhoneNumberID = &d.PhoneNumberID
+		e.number = &d.PhoneNumberID
 	}
 	if e.Key == "" {
-		e.Key = e.ID.String()
+		e.Key = e.id.String()
 	}
-	if d.Body != nil {
+	if e.Body != nil {
 		return e, nil
 	}
 	var err error
@@ -123,14 +124,7 @@ func (d Draft) event(now time.Time) (Event, error) {
 	return e, err
 }
 
-// Internal is the event of a draft that is made for somebody in particular.
-func (d Draft) Internal(now time.Time) (Event, error) {
-	e, err := d.event(now)
-	e.Audience = Internal
-	return e, err
-}
-
-// encode writes JSON once: what it returns is what every receiver gets.
+// encode writes JSON without escaping `<`, `>` and `&`. The bytes are stored and posted as they are.
 func encode(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

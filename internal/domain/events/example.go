@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// printed is where each kind of body prints the event's key.
+// printed has the places in which a body prints the event's key.
 type printed struct {
 	ID    string `json:"id"`
 	Entry []struct {
@@ -22,7 +22,8 @@ type printed struct {
 	} `json:"entry"`
 }
 
-// Example drafts an event whose body exists already, with the key that it prints.
+// Example drafts an event with an example body of the contract. Its key is the one that the
+// body prints.
 func Example(of Type, body []byte) (Draft, error) {
 	var found printed
 	if err := json.Unmarshal(body, &found); err != nil {

@@ -1,10 +1,15 @@
 package webhooks
 
 import (
+	"context"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
 )
 
 // DeliveryID names a delivery.
@@ -14,18 +19,24 @@ type deliveryKind struct{}
 
 func (deliveryKind) Prefix() string { return "wbd_" }
 
-// DeliveryStatus is how far a delivery came.
+// DeliveryStatus is the state of a delivery.
 type DeliveryStatus string
 
-// The states: not yet tried, tried and waiting, arrived, given up.
 const (
-	Pending   DeliveryStatus = "pending"
-	Failed    DeliveryStatus = "failed"
+	// Pending deliveries were not tried yet, or are being tried for the first time.
+	Pending DeliveryStatus = "pending"
+	// Failed deliveries were tried and wait for their retry.
+	Failed DeliveryStatus = "failed"
+	// Succeeded deliveries were answered with 2xx.
 	Succeeded DeliveryStatus = "succeeded"
-	Dead      DeliveryStatus = "dead"
+	// Dead deliveries are not tried any more; they can be replayed.
+	Dead DeliveryStatus = "dead"
 )
 
-// Delivery is one event on its way to one subscription.
+// codeInternal is the error code of a delivery that failed for a fault of the service.
+const codeInternal = "internal"
+
+// Delivery is one event for one subscription.
 type Delivery struct {
 	ID             DeliveryID
 	SubscriptionID SubscriptionID
@@ -41,7 +52,7 @@ type Delivery struct {
 	ReplayedFrom *DeliveryID
 }
 
-// answered is what an attempt ended with.
+// answered is how an attempt ended.
 type answered struct {
 	ResponseStatus      *int
 	ResponseBodySnippet *string
@@ -49,7 +60,7 @@ type answered struct {
 	ErrorCode           *string
 }
 
-// Attempt is one try of a delivery.
+// Attempt is one attempt of a delivery.
 type Attempt struct {
 	ID      ids.Public[attemptKind]
 	Attempt int
@@ -68,7 +79,7 @@ type Detail struct {
 	Attempts []Attempt
 }
 
-// Filter narrows a list of deliveries; what is nil does not.
+// Filter narrows a list of deliveries. A nil field does not narrow it.
 type Filter struct {
 	SubscriptionID *SubscriptionID
 	Status         *DeliveryStatus
@@ -87,8 +98,68 @@ type ReplayDraft struct {
 	DryRun         bool            `json:"dry_run"`
 }
 
-// Replayed tells how many deliveries a bulk replay found and sends again.
+// Replayed counts the deliveries that a bulk replay found and will send again.
 type Replayed struct {
 	Matched  int
 	Replayed int
+}
+
+// deliveryStatus is the state of the delivery after the attempt.
+func (o outcome) deliveryStatus() DeliveryStatus {
+	switch {
+	case o.succeeded():
+		return Succeeded
+	case o.retryAt == nil:
+		return Dead
+	default:
+		return Failed
+	}
+}
+
+// kept is how long deliveries are listed.
+const kept = 30 * 24 * time.Hour
+
+// Deliveries returns a page of deliveries, newest first.
+func (s *Service) Deliveries(
+	ctx context.Context, org orgs.ID, filter Filter, slice paging.Slice[DeliveryID],
+) (paging.Page[Delivery, DeliveryID], error) {
+	rows, err := listDeliveries(ctx, s.db.Of(org), filter, slice, s.clock.Now())
+	return paging.Cut(rows, slice.Limit, func(d Delivery) DeliveryID { return d.ID }), err
+}
+
+// Delivery returns one delivery with its payload and its attempts.
+func (s *Service) Delivery(ctx context.Context, org orgs.ID, id DeliveryID) (Detail, error) {
+	scope := s.db.Of(org)
+	delivery, err := deliveryByID(ctx, scope, id)
+	if err != nil {
+		return Detail{}, err
+	}
+	detail := Detail{Delivery: delivery}
+	if detail.Body, err = bodyOf(ctx, scope, delivery); err != nil {
+		return Detail{}, err
+	}
+	detail.Attempts, err = attemptsOf(ctx, scope, id)
+	if err == nil && len(detail.Attempts) == 0 && delivery.LastAttemptAt != nil {
+		// The first attempt succeeded: it stands in the delivery only.
+		only := Attempt{ID: ids.New[attemptKind](*delivery.LastAttemptAt), Attempt: delivery.AttemptCount, answered: delivery.answered}
+		detail.Attempts = []Attempt{only}
+	}
+	return detail, err
+}
+
+// PurgeNumber deletes the events of a disconnected number, with their deliveries. If the
+// organization has connected the number again, the events since then stay.
+func (s *Service) PurgeNumber(ctx context.Context, org orgs.ID, account accounts.Account) error {
+	if account.PhoneNumberID == nil {
+		return nil
+	}
+	before := ids.Ceiling[deliveryKind]()
+	again, err := s.accounts.Find(ctx, org, *account.PhoneNumberID)
+	switch {
+	case err == nil:
+		before = ids.Floor[deliveryKind](again.ID.CreatedAt().Add(-time.Millisecond))
+	case fault.Of(err) != fault.ResourceNotFound:
+		return err
+	}
+	return purgeNumber(ctx, s.work, org, *account.PhoneNumberID, before)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/parley-chat/parley/internal/platform/signature"
 )
 
-// TestHeader_SignsByWhoIsActiveAtThatMoment: a courier may have read its secrets a while ago.
-func TestHeader_SignsByWhoIsActiveAtThatMoment(t *testing.T) {
+// The sender may have read the secrets a while before it signs.
+func TestHeader_SignedByTheSecretsThatAreActiveNow(t *testing.T) {
 	t.Parallel()
 	soon := noon.Add(time.Minute)
-	p := &parcel{
+	p := &outgoing{
 		ID: ids.New[deliveryKind](noon), AttemptCount: 2, EventKey: "key", EventType: events.CustomerCreated, Body: []byte(`{"a":1}`),
 		secrets: []Secret{{Plaintext: "first", ExpiresAt: &soon}, {Plaintext: "second"}, {Plaintext: "third", ExpiresAt: &soon}},
 	}

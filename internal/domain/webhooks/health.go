@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// health is how an endpoint did lately. Only its courier and a change of the subscription
-// write it.
+// health counts the recent failures of an endpoint. Only settled attempts and changes of the
+// subscription write it.
 type health struct {
 	ConsecutiveFailures int
 	FailingSince        *time.Time
@@ -19,27 +19,28 @@ type health struct {
 }
 
 const (
-	// The breaker opens at so many failures in a row, for longer each time.
+	// The breaker opens after breakerAt failures in a row, for breakerFirst, then twice as long
+	// each time, up to breakerMost.
 	breakerAt    = 5
 	breakerFirst = 5 * time.Second
 	breakerMost  = time.Hour
-	// An endpoint that failed so often over so long is given up.
+	// After disableAt failures in a row over disableAfter the subscription is disabled.
 	disableAt    = 30
 	disableAfter = 24 * time.Hour
 )
 
-// verdict is what follows from a few attempts.
+// verdict says what a batch of attempts leads to.
 type verdict struct {
 	changed bool
-	// blocked, unless nil, is until when nothing is delivered.
+	// blocked, unless nil, is until when nothing is sent.
 	blocked *time.Time
-	// disable is the reason to give the endpoint up.
+	// disable, unless empty, is the reason to disable the subscription.
 	disable string
-	// warn is how close it came to that, in percent.
+	// warn, unless zero, is how close the subscription is to being disabled, in percent.
 	warn int
 }
 
-// learn takes the outcomes of attempts in the order in which they ended.
+// learn counts the outcomes of attempts, given in the order in which they ended.
 func (h *health) learn(outcomes []outcome, now time.Time) (v verdict) {
 	before, gone, failing := *h, false, false
 	for _, one := range outcomes {
@@ -67,8 +68,8 @@ func (h *health) learn(outcomes []outcome, now time.Time) (v verdict) {
 	return v
 }
 
-// open keeps the endpoint from being called for a while. Attempts that were under way when
-// it opened do not open it further.
+// open opens the breaker. Failures of attempts that were under way when it opened do not open
+// it for longer.
 func (h *health) open(now time.Time) {
 	if h.BreakerUntil != nil && now.Before(*h.BreakerUntil) {
 		return
@@ -81,7 +82,7 @@ func (h *health) open(now time.Time) {
 	h.BreakerStep, h.BreakerUntil = h.BreakerStep+1, &until
 }
 
-// warning is a step towards being disabled that was not warned of yet, or zero.
+// warning is the step towards being disabled that no warning was logged for yet, or zero.
 func (h *health) warning(now time.Time) int {
 	if h.FailingSince == nil {
 		return 0
@@ -96,7 +97,7 @@ func (h *health) warning(now time.Time) int {
 	return 0
 }
 
-// steps are the waits after the first, second, … attempt; the last one goes on.
+// steps are the waits after the first, second, … attempt; later attempts wait as long as the last.
 func steps() []time.Duration {
 	return []time.Duration{
 		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
@@ -106,11 +107,11 @@ func steps() []time.Duration {
 
 const (
 	maxAttempts = 10
-	// youngest is the age before which no delivery is given up.
+	// youngest is the age that a delivery must have before it is given up.
 	youngest = 24 * time.Hour
 )
 
-// next is when to try again after an attempt that failed; nil gives the delivery up.
+// next is when to try again after a failed attempt; nil gives the delivery up.
 func next(created time.Time, attempt int, one outcome, now time.Time) *time.Time {
 	if attempt >= maxAttempts && now.Sub(created) >= youngest {
 		return nil
@@ -122,10 +123,10 @@ func next(created time.Time, attempt int, one outcome, now time.Time) *time.Time
 	return &at
 }
 
-// asked is how long the endpoint wants to be left alone.
+// asked is the wait that the Retry-After header asks for; zero if there is none.
 func asked(retryAfter string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(retryAfter, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(seconds) * time.Second // 31 bits, also of a number that is larger
+		return time.Duration(seconds) * time.Second // a larger number counts as 31 bits
 	}
 	if at, err := http.ParseTime(retryAfter); err == nil {
 		return max(0, at.Sub(now))

@@ -8,11 +8,11 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// The plan is made once, it may be while the tables are known to be empty, and has to do when
-// they are large: each delivery and each event is read by its key.
-func TestParcels_AreReadByTheirKeys(t *testing.T) {
+// The plan may be made while the statistics say that the tables are empty, and is kept when
+// they are large. Each delivery and each event must be read by its key.
+func TestOutgoing_ReadByPrimaryKeys(t *testing.T) {
 	t.Parallel()
-	plan := pgtest.Plan(t, pgtest.URL(t), sqlParcels, `SET LOCAL enable_seqscan = off`, `ANALYZE`)
+	plan := pgtest.Plan(t, pgtest.URL(t), sqlOutgoing, `SET LOCAL enable_seqscan = off`, `ANALYZE`)
 	require.NotContains(t, plan, "Seq Scan on events", plan)
 	require.NotContains(t, plan, "Seq Scan on webhook_deliveries", plan)
 	require.NotContains(t, plan, "Hash", plan)

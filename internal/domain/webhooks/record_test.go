@@ -39,15 +39,15 @@ func TestRecord_IsPartOfItsTransaction(t *testing.T) {
 	s.Customer(t, s.org)
 	before := s.written(t)
 	require.Equal(t, [4]int{1, 1, 1, 1}, before)
-	record := func(tx *postgres.Tx, count int) {
+	record := func(ctx context.Context, tx *postgres.Tx, count int) {
 		for i := range count {
-			require.NoError(t, s.Cell.Events.RecordTx(tx, events.Draft{Type: events.ContactCreated, Data: map[string]any{"n": i}}))
+			require.NoError(t, s.Cell.Events.RecordTx(ctx, tx, events.Draft{Type: events.ContactCreated, Data: map[string]any{"n": i}}))
 		}
 	}
 	for name, verb := range map[string]func(context.Context, *postgres.Tx) error{
-		"fails after recording": func(_ context.Context, tx *postgres.Tx) error { record(tx, 3); return errAfter },
-		"fails after everything is written": func(_ context.Context, tx *postgres.Tx) error {
-			record(tx, 3)
+		"fails after recording": func(ctx context.Context, tx *postgres.Tx) error { record(ctx, tx, 3); return errAfter },
+		"fails after everything is written": func(ctx context.Context, tx *postgres.Tx) error {
+			record(ctx, tx, 3)
 			tx.BeforeCommit(func(ctx context.Context) error {
 				written, err := postgres.One[int](ctx, tx, `SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id`, nil)
 				require.NoError(t, err)
@@ -57,20 +57,20 @@ func TestRecord_IsPartOfItsTransaction(t *testing.T) {
 			return nil
 		},
 		"fails in the database": func(ctx context.Context, tx *postgres.Tx) error {
-			record(tx, 1)
+			record(ctx, tx, 1)
 			_, err := tx.Exec(ctx, `INSERT INTO customers (org_id) VALUES (@org_id)`, nil)
 			require.Error(t, err)
 			return nil // the commit fails by itself
 		},
-		"cannot be encoded": func(_ context.Context, tx *postgres.Tx) error {
-			record(tx, 1)
-			return s.Cell.Events.RecordTx(tx, events.Draft{Type: events.ContactCreated, Data: make(chan int)})
+		"cannot be encoded": func(ctx context.Context, tx *postgres.Tx) error {
+			record(ctx, tx, 1)
+			return s.Cell.Events.RecordTx(ctx, tx, events.Draft{Type: events.ContactCreated, Data: make(chan int)})
 		},
 	} {
 		require.Error(t, s.inTx(t, verb), name)
 		require.Equal(t, before, s.written(t), name)
 	}
-	require.NoError(t, s.inTx(t, func(_ context.Context, tx *postgres.Tx) error { record(tx, 5); return nil }))
+	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error { record(ctx, tx, 5); return nil }))
 	require.Equal(t, [4]int{6, 6, 6, 1}, s.written(t), "several events of one transaction are all written")
 	s.Work(t)
 	s.Wake(t)
@@ -82,8 +82,8 @@ func TestRecord_PanicLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s := idleStage(t)
 	require.Panics(t, func() {
-		_ = s.inTx(t, func(_ context.Context, tx *postgres.Tx) error {
-			require.NoError(t, s.Cell.Events.RecordTx(tx, events.Draft{Type: events.ContactCreated}))
+		_ = s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+			require.NoError(t, s.Cell.Events.RecordTx(ctx, tx, events.Draft{Type: events.ContactCreated}))
 			panic("in the midst of it")
 		})
 	})
@@ -129,8 +129,8 @@ func TestMatching_ByTypeNumberAndOrganization(t *testing.T) {
 		{events.ConversationClosed, "999999", []string{"all", "sent and closed"}},
 	} {
 		key := fmt.Sprintf("%s of %q", test.of, test.number)
-		require.NoError(t, s.inTx(t, func(_ context.Context, tx *postgres.Tx) error {
-			return s.Cell.Events.RecordTx(tx, events.Draft{Type: test.of, Key: key, PhoneNumberID: test.number})
+		require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+			return s.Cell.Events.RecordTx(ctx, tx, events.Draft{Type: test.of, Key: key, PhoneNumberID: test.number})
 		}))
 		got := map[webhooks.SubscriptionID]webhooks.DeliveryStatus{}
 		for _, delivery := range s.list(t, webhooks.Filter{EventKey: &key}) {
@@ -153,17 +153,12 @@ func TestRecord_EnvelopeAndKey(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	raw := []byte("{\"b\":1,  \"a\":\"<&>\u2028\",\"n\":12345678901234567}\n")
-	require.NoError(t, s.inTx(t, func(_ context.Context, tx *postgres.Tx) error {
-		for _, draft := range []events.Draft{
+	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+		return s.Cell.Events.RecordTx(ctx, tx, []events.Draft{
 			{Type: events.ContactCreated, Data: map[string]any{"text": "<&>"}},
 			{Type: events.MessageSent, Key: "msg_1:sent", Data: 1, At: s.Clock.Now().Add(-time.Hour)},
 			{Type: events.MessageStatus, Key: "wamid.1", Body: raw, Subject: ids.New[someKind](s.Clock.Now()).Any()},
-		} {
-			if err := s.Cell.Events.RecordTx(tx, draft); err != nil {
-				return err
-			}
-		}
-		return nil
+		}...)
 	}))
 	s.receiver.WaitCount(t, 3, patience)
 	for _, request := range s.receiver.Requests() {

@@ -2,42 +2,36 @@ package webhooks
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// A replay is a new delivery of the same event, behind what just happened.
-const sqlReplay = `
-WITH chosen AS (
-    SELECT given.id, d.id AS replayed_from, d.subscription_id, d.event_id, d.event_key, d.event_type, d.subject_id
-    FROM unnest(@ids::uuid[], @from::uuid[]) AS given (id, replayed_from)
-    JOIN webhook_deliveries d ON d.org_id = @org_id AND d.id = given.replayed_from
-    JOIN webhook_subscriptions s ON s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled'
-    JOIN events e ON e.org_id = @org_id AND e.id = d.event_id
-), delivered AS (
-    INSERT INTO webhook_deliveries
-        (org_id, id, subscription_id, event_id, event_key, event_type, subject_id, status, next_attempt_at, replayed_from)
-    SELECT @org_id, id, subscription_id, event_id, event_key, event_type, subject_id, 'pending', @now, replayed_from FROM chosen
-), waiting AS (
-    ` + lanes.Adding + `
-    SELECT subscription_id, 1, @now, id, subject_id FROM chosen
-)
-` + lanes.Touched + `
-WHERE lane_id IN (SELECT subscription_id FROM chosen)`
-
-// replayTx makes deliveries in the order of those they repeat.
-func (s *Service) replayTx(ctx context.Context, tx *postgres.Tx, from ...DeliveryID) ([]DeliveryID, error) {
-	now := s.clock.Now()
-	made := make([]DeliveryID, len(from))
-	for i := range made {
-		made[i] = ids.New[deliveryKind](now)
+// replayTx makes new deliveries of the same events, in the order of the given ones, and adds
+// them to their lanes behind live events.
+func (s *Service) replayTx(ctx context.Context, tx *postgres.Tx, from ...DeliveryID) ([]Delivery, error) {
+	now, minted := s.clock.Now(), make([]DeliveryID, len(from))
+	for i := range minted {
+		minted[i] = ids.New[deliveryKind](now)
 	}
-	return made, s.lanes.AddedTx(ctx, tx, laneKind, sqlReplay, postgres.Args{"ids": made, "from": from, "now": now})
+	made, err := insertReplays(ctx, tx, minted, from, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range made {
+		row := lanes.Row{ID: one.ID.Any(), Key: one.SubjectID, Priority: replayPriority, DueAt: now}
+		if err := s.lanes.AddTx(ctx, tx, laneKind, one.SubscriptionID.Any(), row); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
 }
 
 // Replay delivers the same event to the same subscription once more.
@@ -51,10 +45,13 @@ func (s *Service) Replay(ctx context.Context, org orgs.ID, id DeliveryID) (Deliv
 			return Delivery{}, err
 		}
 		made, err := s.replayTx(ctx, tx, id)
+		if err == nil && len(made) == 0 {
+			err = fault.NotFound("webhook delivery") // its event is gone
+		}
 		if err != nil {
 			return Delivery{}, err
 		}
-		return deliveryByID(ctx, tx, made[0])
+		return made[0], nil
 	})
 }
 
@@ -70,40 +67,22 @@ func deliverable(ctx context.Context, tx *postgres.Tx, id SubscriptionID) error 
 	return nil
 }
 
-// An example is recorded for one subscription, whatever that subscribes to.
-const sqlTest = events.RecordingOne + `, matched AS (
-    SELECT ulid(e.at) AS id, @subscription_id::uuid AS subscription_id, e.id AS event_id, e.key, e.type, e.subject_id, e.at
-    FROM given e
-)` + sqlDeliverMatched
-
-const sqlDeliveryOfEvent = `
-SELECT ` + deliveryColumns + `
-FROM webhook_deliveries
-WHERE org_id = @org_id
-  AND event_key = @event_key
-  AND event_id = @event_id`
-
 // Test sends an example event to the endpoint, signed like a real one.
 func (s *Service) Test(ctx context.Context, org orgs.ID, id SubscriptionID, example events.Draft) (Delivery, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Delivery, error) {
 		if err := deliverable(ctx, tx, id); err != nil {
 			return Delivery{}, err
 		}
-		event, err := example.Internal(s.clock.Now())
+		made, err := s.events.RecordForTx(ctx, tx, id.Any(), example)
 		if err != nil {
 			return Delivery{}, err
 		}
-		args := events.Values(event)
-		args["subscription_id"] = id
-		if err := s.lanes.AddedTx(ctx, tx, laneKind, sqlTest, args); err != nil {
-			return Delivery{}, err
-		}
-		return postgres.One[Delivery](ctx, tx, sqlDeliveryOfEvent, postgres.Args{"event_key": event.Key, "event_id": event.ID})
+		return deliveryByID(ctx, tx, ids.From[deliveryKind](made))
 	})
 }
 
-// ReplayDead delivers dead deliveries again. It counts them here and leaves the rest to a
-// job, which goes slowly enough for what happens meanwhile.
+// ReplayDead replays dead deliveries in bulk. It counts them, and a job replays them at a
+// pace that leaves room for live events.
 func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, draft ReplayDraft) (Replayed, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Replayed, error) {
 		if draft.SubscriptionID != nil {
@@ -111,16 +90,11 @@ func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, draft ReplayDraft
 				return Replayed{}, at(notFound(err), "subscription_id")
 			}
 		}
-		dead := Dead
 		filter := Filter{
-			SubscriptionID: draft.SubscriptionID, EventType: draft.EventType, Status: &dead,
+			SubscriptionID: draft.SubscriptionID, EventType: draft.EventType, Status: new(Dead),
 			CreatedAfter: draft.CreatedAfter, CreatedBefore: draft.CreatedBefore,
 		}
-		where, args := filter.where(s.clock.Now())
-		matched, err := postgres.One[int](ctx, tx, `
-SELECT count(*)
-FROM webhook_deliveries d
-WHERE `+where+sqlOfEnabled, args)
+		matched, err := countReplayable(ctx, tx, filter, s.clock.Now())
 		if err != nil || matched == 0 || draft.DryRun {
 			return Replayed{Matched: matched}, err
 		}
@@ -128,15 +102,108 @@ WHERE `+where+sqlOfEnabled, args)
 	})
 }
 
-const sqlOfEnabled = `
-  AND EXISTS (
-      SELECT FROM webhook_subscriptions s
-      WHERE s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled')`
-
 // at names the field that a refusal is about.
 func at(err error, param string) error {
 	if refusal, is := err.(*fault.Error); is { //nolint:errorlint // made just above
 		return refusal.At(param)
 	}
 	return err
+}
+
+type replayID = ids.Public[replayKind]
+
+type replayKind struct{}
+
+func (replayKind) Prefix() string { return "" }
+
+// replayArgs is the job of a bulk replay. Its row in webhook_replays says how far it is.
+type replayArgs struct {
+	Org    orgs.ID  `json:"org"`
+	Replay replayID `json:"replay"`
+}
+
+// Kind names the job.
+func (replayArgs) Kind() string { return "webhooks_replay" }
+
+func (s *Service) addReplayJobTx(ctx context.Context, tx *postgres.Tx, id replayID) error {
+	_, err := s.jobs.AddTx(ctx, tx, jobs.Job{Args: replayArgs{Org: tx.Org(), Replay: id}, Queue: jobs.Maintenance})
+	return err
+}
+
+func (s *Service) beginReplayTx(ctx context.Context, tx *postgres.Tx, filter Filter) error {
+	now := s.clock.Now()
+	begun := replay{
+		ID: ids.New[replayKind](now), SubscriptionID: filter.SubscriptionID, EventType: filter.EventType,
+		NextID: filter.floor(now), UntilID: ids.Floor[deliveryKind](now.Add(time.Millisecond)),
+	}
+	if filter.CreatedBefore != nil && filter.CreatedBefore.Before(now) {
+		begun.UntilID = ids.Floor[deliveryKind](*filter.CreatedBefore)
+	}
+	if err := insertReplay(ctx, tx, begun); err != nil {
+		return err
+	}
+	return s.addReplayJobTx(ctx, tx, begun.ID)
+}
+
+// resumeReplaysTx adds the jobs of bulk replays again after a move.
+func (s *Service) resumeReplaysTx(ctx context.Context, tx *postgres.Tx) error {
+	underWay, err := replaysUnderWay(ctx, tx)
+	for _, id := range underWay {
+		if err := s.addReplayJobTx(ctx, tx, id); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+const (
+	// A bulk replay makes replayAtOnce deliveries every replayEvery, so that live events pass
+	// between. After replayPortions of them the job is put back, so that other jobs get a turn.
+	replayAtOnce   = 50
+	replayEvery    = 100 * time.Millisecond
+	replayPortions = 10
+)
+
+// replayMany replays dead deliveries, oldest first.
+func (s *Service) replayMany(ctx context.Context, args replayArgs) error {
+	for range replayPortions {
+		more, err := s.replaySome(ctx, args)
+		if err != nil || !more {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return jobs.Later(0)
+		case <-time.After(replayEvery):
+		}
+	}
+	return jobs.Later(replayEvery)
+}
+
+// replaySome replays one portion, and tells whether there is more.
+func (s *Service) replaySome(ctx context.Context, args replayArgs) (more bool, err error) {
+	return postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (bool, error) {
+		underWay, err := lockReplay(ctx, tx, args.Replay)
+		if errors.Is(err, postgres.ErrNoRow) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		dead, err := replayable(ctx, tx, underWay, replayAtOnce+1)
+		if err != nil {
+			return false, err
+		}
+		if more = len(dead) > replayAtOnce; more {
+			err = moveReplay(ctx, tx, args.Replay, dead[replayAtOnce])
+			dead = dead[:replayAtOnce]
+		} else {
+			err = endReplay(ctx, tx, args.Replay)
+		}
+		if err != nil || len(dead) == 0 {
+			return false, err
+		}
+		_, err = s.replayTx(ctx, tx, dead...)
+		return more, err
+	})
 }

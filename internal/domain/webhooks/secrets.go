@@ -25,7 +25,7 @@ type Secret struct {
 	ID             SecretID
 	Sealed         []byte
 	ExpiresAt      *time.Time
-	// Plaintext is known only while the secret is made, and to the courier.
+	// Plaintext is set only when the secret is minted, and for signing.
 	Plaintext string `db:"-"`
 }
 
@@ -37,11 +37,11 @@ func activeOf(secrets []Secret, now time.Time) []Secret {
 
 // SecretDraft mints another secret.
 type SecretDraft struct {
-	// ExpireCurrentIn is how many seconds those that are active now have left.
+	// ExpireCurrentIn is in how many seconds the secrets that are active now expire; nil: not.
 	ExpireCurrentIn *int64 `json:"expire_current_in"`
 }
 
-// maxExpiry keeps a time that is far away within what can be stored.
+// maxExpiry keeps the time of expiry within the range that can be stored.
 const maxExpiry = 100 * 365 * 24 * time.Hour
 
 func (d SecretDraft) check() error {
@@ -51,7 +51,7 @@ func (d SecretDraft) check() error {
 	return nil
 }
 
-// newSecret makes a secret for a place in the table: elsewhere it could not be opened.
+// newSecret mints a secret and seals it for its row: copied to another row it cannot be opened.
 func (s *Service) newSecret(org orgs.ID, subscription SubscriptionID, now time.Time) (Secret, error) {
 	secret := Secret{SubscriptionID: subscription, ID: ids.New[secretKind](now), Plaintext: signature.NewSecret()}
 	var err error
@@ -59,7 +59,7 @@ func (s *Service) newSecret(org orgs.ID, subscription SubscriptionID, now time.T
 	return secret, err
 }
 
-// openSecrets reads the plaintext of those that may still sign.
+// openSecrets decrypts the secrets.
 func (s *Service) openSecrets(org orgs.ID, secrets []Secret) ([]Secret, error) {
 	opened := slices.Clone(secrets)
 	for i, secret := range opened {
@@ -76,7 +76,7 @@ func placeOf(org orgs.ID, secret Secret) []byte {
 	return []byte("webhook_secrets " + org.String() + " " + secret.SubscriptionID.String() + " " + secret.ID.String())
 }
 
-// MintSecret adds a secret: from now on deliveries carry a signature under it too.
+// MintSecret adds a secret. From now on deliveries are signed with it too.
 func (s *Service) MintSecret(ctx context.Context, org orgs.ID, id SubscriptionID, draft SecretDraft) (Secret, error) {
 	if err := draft.check(); err != nil {
 		return Secret{}, err
@@ -108,7 +108,7 @@ func (s *Service) MintSecret(ctx context.Context, org orgs.ID, id SubscriptionID
 	})
 }
 
-// RevokeSecret lets nothing be signed with a secret any more. One must remain.
+// RevokeSecret deletes a secret, so that it signs no more. One active secret must remain.
 func (s *Service) RevokeSecret(ctx context.Context, org orgs.ID, id SubscriptionID, secretID SecretID) (Secret, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Secret, error) {
 		subscription, err := s.lockTx(ctx, tx, id)

@@ -23,9 +23,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/sealed"
 )
 
-// Client posts to addresses that tenants gave.
+// Client posts to URLs that tenants gave.
 type Client interface {
-	// CheckURL says what is wrong with an address, as the end of a sentence.
+	// CheckURL says what is wrong with a URL, as the end of a sentence.
 	CheckURL(url string) error
 	Post(ctx context.Context, url string, header http.Header, body []byte) (safehttp.Answer, error)
 }
@@ -33,19 +33,20 @@ type Client interface {
 // Service is the webhooks of one cell.
 type Service struct {
 	db *postgres.DB
-	// work is the pool of the courier.
+	// work is the connection pool of background work.
 	work     *postgres.DB
 	clock    clock.Clock
 	lanes    *lanes.Lanes
 	jobs     *jobs.Queue
 	audit    *audit.Log
 	accounts *accounts.Service
+	events   *events.Log
 	box      *sealed.Box
 	client   Client
 	logger   *slog.Logger
 }
 
-// Deps is what the service stands on.
+// Deps are what the service needs.
 type Deps struct {
 	DB, Work *postgres.DB
 	Clock    clock.Clock
@@ -54,20 +55,20 @@ type Deps struct {
 	Events   *events.Log
 	Audit    *audit.Log
 	Accounts *accounts.Service
-	// Ring opens the secrets; without it nothing can be signed.
+	// Ring seals and opens the secrets; nil for commands that neither mint nor sign.
 	Ring   *sealed.Keyring
 	Client Client
 	Logger *slog.Logger
 }
 
-// laneKind is the name of the subscriptions' lanes.
-const laneKind = "webhooks"
+// laneKind is the kind of the subscriptions' lanes.
+const laneKind = events.LaneKind
 
-// New builds the service, which writes the events from then on and registers its lanes.
+// New builds the service and registers its kind of lane.
 func New(deps Deps) (*Service, error) {
 	s := &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, jobs: deps.Jobs, audit: deps.Audit, accounts: deps.Accounts,
-		client: deps.Client, logger: deps.Logger,
+		events: deps.Events, client: deps.Client, logger: deps.Logger,
 	}
 	if deps.Ring != nil {
 		var err error
@@ -75,7 +76,6 @@ func New(deps Deps) (*Service, error) {
 			return nil, err
 		}
 	}
-	deps.Events.WrittenBy(s.writeTx)
 	deps.Lanes.Register(s.kind())
 	return s, nil
 }
@@ -119,8 +119,8 @@ func (s *Service) checkURL(url string) error {
 	return nil
 }
 
-// checkNumbersTx refuses a number that is not the organization's. One that goes later stays
-// in the filter: nothing comes from it, and dropping the last would open the filter to all.
+// checkNumbersTx refuses numbers that are not the organization's. A number that is
+// disconnected later stays in the filter: removing the last one would make it match all.
 func (s *Service) checkNumbersTx(ctx context.Context, tx *postgres.Tx, numbers []string) error {
 	unknown, err := s.accounts.UnknownTx(ctx, tx, numbers)
 	if err != nil || unknown < 0 {
@@ -174,7 +174,7 @@ func (s *Service) withSecretsAll(ctx context.Context, scope postgres.Scope, all 
 	return all, err
 }
 
-// lockTx holds the lane, then the subscription: the order of the courier.
+// lockTx locks the lane, then the subscription: the order in which settling locks them.
 func (s *Service) lockTx(ctx context.Context, tx *postgres.Tx, id SubscriptionID) (Subscription, error) {
 	if err := s.lanes.HoldTx(ctx, tx, id.Any()); err != nil {
 		return Subscription{}, err
@@ -186,8 +186,8 @@ func (s *Service) lockTx(ctx context.Context, tx *postgres.Tx, id SubscriptionID
 	return s.withSecrets(ctx, tx, subscription)
 }
 
-// Update changes a subscription, pauses it or resumes it. One that the service disabled
-// takes nothing but being resumed.
+// Update changes a subscription, pauses it or resumes it. A disabled subscription can only be
+// resumed, with or without other changes.
 func (s *Service) Update(ctx context.Context, org orgs.ID, id SubscriptionID, change Patch) (Subscription, error) {
 	if change.URL.Set {
 		if err := s.checkURL(change.URL.Value); err != nil {
@@ -223,12 +223,13 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id SubscriptionID, ch
 		if err := updateSubscription(ctx, tx, subscription); err != nil {
 			return Subscription{}, err
 		}
-		return subscription, s.steerTx(ctx, tx, before, subscription, discards)
+		return subscription, s.updateLaneTx(ctx, tx, before, subscription, discards)
 	})
 }
 
-// steerTx has the lane follow what became of its subscription.
-func (s *Service) steerTx(ctx context.Context, tx *postgres.Tx, before, after Subscription, discards bool) error {
+// updateLaneTx blocks the lane of a paused subscription. Resuming and a new URL unblock it and
+// make waiting retries due at once.
+func (s *Service) updateLaneTx(ctx context.Context, tx *postgres.Tx, before, after Subscription, discards bool) error {
 	lane := after.ID.Any()
 	if discards {
 		if err := s.discardTx(ctx, tx, after); err != nil {
@@ -248,7 +249,7 @@ func (s *Service) steerTx(ctx context.Context, tx *postgres.Tx, before, after Su
 	}
 }
 
-// discardTx forgets what waits: the lane starts anew, the deliveries go by a job.
+// discardTx empties the lane; a job deletes the deliveries.
 func (s *Service) discardTx(ctx context.Context, tx *postgres.Tx, subscription Subscription) error {
 	lane := subscription.ID.Any()
 	if err := s.lanes.CloseTx(ctx, tx, lane); err != nil {
@@ -260,7 +261,7 @@ func (s *Service) discardTx(ctx context.Context, tx *postgres.Tx, subscription S
 	return s.forgetTx(ctx, tx, subscription.ID, ids.Floor[deliveryKind](subscription.UpdatedAt.Add(time.Millisecond)))
 }
 
-// Delete ends a subscription. What waits for it is forgotten.
+// Delete removes a subscription with its lane; a job deletes the deliveries that waited.
 func (s *Service) Delete(ctx context.Context, org orgs.ID, id SubscriptionID) (Subscription, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Subscription, error) {
 		if err := s.lanes.HoldTx(ctx, tx, id.Any()); err != nil {

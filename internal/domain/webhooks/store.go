@@ -24,12 +24,13 @@ func insertSubscription(ctx context.Context, tx *postgres.Tx, s Subscription) er
 	return err
 }
 
-// Two who subscribe at once are counted one after the other.
 const sqlCountSubscriptions = `
 SELECT count(*)
 FROM webhook_subscriptions
 WHERE org_id = @org_id`
 
+// countSubscriptions takes a lock first, so that two subscriptions that are created at once
+// cannot both be the last that is allowed.
 func countSubscriptions(ctx context.Context, tx *postgres.Tx) (int, error) {
 	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhook_subscriptions ' || @org_id::uuid, 0))`, nil)
 	if err != nil {
@@ -113,7 +114,7 @@ SET version = version + 1
 WHERE org_id = @org_id
   AND id = @id`
 
-// bumpVersion has couriers read the secrets again.
+// bumpVersion has senders read the subscription and its secrets again.
 func bumpVersion(ctx context.Context, tx *postgres.Tx, id SubscriptionID) error {
 	_, err := tx.Exec(ctx, sqlBumpVersion, postgres.Args{"id": id})
 	return err

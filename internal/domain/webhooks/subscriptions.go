@@ -1,5 +1,6 @@
-// Package webhooks pushes events to the endpoints of an organization: subscriptions, the
-// deliveries made for them, and the courier that posts these, signed, until they arrive.
+// Package webhooks pushes events to the endpoints of an organization: subscriptions and
+// their secrets, and the sending, retrying and replaying of deliveries. Package events writes
+// the deliveries, in the transaction that records the event.
 package webhooks
 
 import (
@@ -18,17 +19,19 @@ type subscriptionKind struct{}
 
 func (subscriptionKind) Prefix() string { return "wbs_" }
 
-// Status is whether a subscription is delivered to.
+// Status says whether events are sent to a subscription.
 type Status string
 
-// Active ones are; the others keep what comes for later. Only the service disables.
 const (
-	Active   Status = "active"
-	Paused   Status = "paused"
+	// Active subscriptions are sent to.
+	Active Status = "active"
+	// Paused subscriptions keep their deliveries until they are resumed.
+	Paused Status = "paused"
+	// Disabled is like Paused, but set by the service because the endpoint failed.
 	Disabled Status = "disabled"
 )
 
-// Why the service disabled a subscription.
+// Reasons for which the service disables a subscription.
 const (
 	ReasonGone     = "endpoint_gone"
 	ReasonFailures = "consecutive_failures"
@@ -39,7 +42,7 @@ const (
 	maxSecrets       = 5
 )
 
-// Subscription is an endpoint and what it wants to hear of.
+// Subscription is an endpoint and the types of events that it gets.
 type Subscription struct {
 	ID             SubscriptionID
 	URL            string
@@ -54,7 +57,7 @@ type Subscription struct {
 	health
 
 	Secrets []Secret `db:"-"`
-	// InitialSecret is the plaintext of the first secret, known only while it is made.
+	// InitialSecret is the plaintext of the first secret; set only by Create.
 	InitialSecret string `db:"-"`
 }
 
@@ -76,7 +79,7 @@ type Patch struct {
 	Backlog        patch.Field[Backlog]       `json:"backlog"`
 }
 
-// Backlog is what becomes of the events that waited while a subscription was not active.
+// Backlog says what happens to the deliveries that waited while a subscription was not active.
 type Backlog string
 
 // Deliver is the default.
@@ -85,14 +88,14 @@ const (
 	Discard Backlog = "discard"
 )
 
-// resumes tells that the patch makes the subscription active.
+// resumes reports whether the patch makes the subscription active.
 func (p Patch) resumes() bool { return p.Status.Set && p.Status.Value == Active }
 
-// apply changes the subscription and tells whether anything did.
+// apply changes the subscription and reports whether anything changed.
 func (s *Subscription) apply(p Patch) (changed bool) {
 	if p.URL.Set && p.URL.Value != s.URL {
 		s.URL, changed = p.URL.Value, true
-		s.health = health{} // another endpoint has not failed yet
+		s.health = health{} // the new endpoint has not failed yet
 	}
 	if p.Events.Set {
 		if wanted := distinct(p.Events.Value); !slices.Equal(wanted, s.Events) {
@@ -122,7 +125,7 @@ func (s *Subscription) apply(p Patch) (changed bool) {
 	return changed
 }
 
-// distinct keeps the first of equal values; nothing stays nothing.
+// distinct keeps the first of equal values. An empty slice gives nil.
 func distinct[T comparable](values []T) (kept []T) {
 	for _, value := range values {
 		if !slices.Contains(kept, value) {

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/apilogs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/jsonin"
+	"github.com/parley-chat/parley/internal/platform/requestid"
 )
 
 // requestTimeout is the deadline of a whole request, carried into every statement.
@@ -21,7 +22,8 @@ func (a *API) serve(route *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		ctx, end := a.trace(ctx, route, r.Header)
+		id := apilogs.NewRequestID(a.Clock.Now())
+		ctx, end := a.trace(requestid.With(ctx, id.Any()), route, r.Header)
 		defer end()
 		a.Metrics.RequestStarted()
 		defer a.Metrics.RequestEnded()
@@ -30,7 +32,7 @@ func (a *API) serve(route *route) http.HandlerFunc {
 		c := &call{
 			request: r.WithContext(ctx),
 			route:   route,
-			id:      apilogs.NewRequestID(a.Clock.Now()),
+			id:      id,
 			ip:      clientIP(r, a.TrustedProxies),
 			cursors: a.Cursors,
 		}

@@ -176,7 +176,7 @@ func (s *scene) check(t *testing.T) truth.Found {
 }
 
 const sqlCopyEvent = `
-INSERT INTO events
+INSERT INTO events (org_id, id, key, type, audience, phone_number_id, subject_id, body)
 SELECT org_id, overlay(id::text PLACING 'ffffffffffff' FROM 25)::uuid, key, type, audience, phone_number_id, subject_id, body
 FROM events
 WHERE org_id = $1 AND type = 'customer.created'`

@@ -1,0 +1,135 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+const (
+	// How many endpoints a process posts to at once, and how many deliveries to one of them.
+	workers, slowWorkers = 64, 32
+	leastAtOnce          = 8
+	mostAtOnce           = 32
+	// postTimeout bounds one attempt; the lane allows a little more, for the bookkeeping.
+	postTimeout = 10 * time.Second
+	rowTimeout  = postTimeout + 2*time.Second
+	// gather is how long an outcome waits for others before they are settled together.
+	gather = 200 * time.Millisecond
+	// Replayed deliveries have the second priority: live ones overtake them.
+	livePriority, replayPriority = 0, 1
+	replaysPerSecond             = 500
+)
+
+// kind describes the lanes of the subscriptions. Each has a lane of its own, so that a dead
+// or slow endpoint delays no other. A delivery that waits for its retry holds back the later
+// deliveries of its subject, which keeps the events of a customer in order.
+func (s *Service) kind() lanes.Kind {
+	return lanes.Kind{
+		Name: laneKind, Open: s.open, Restore: s.restoreTx, Priorities: replayPriority + 1, LaterPerSecond: replaysPerSecond,
+		Retries: lanes.Hold, Least: leastAtOnce, Most: mostAtOnce, Timeout: rowTimeout, Gather: gather,
+		Workers: workers, SlowWorkers: slowWorkers,
+	}
+}
+
+// open prepares the work on one lane. The rows of a subscription that is gone leave the lane
+// without a call.
+func (s *Service) open(ctx context.Context, lane lanes.Lane) (lanes.Work, error) {
+	w := &sender{s: s, org: lane.Org, id: ids.From[subscriptionKind](lane.ID)}
+	if err := w.load(ctx); err != nil {
+		if errors.Is(err, postgres.ErrNoRow) {
+			err = nil
+		}
+		return lanes.Work{}, err
+	}
+	return lanes.Work{Read: w.readRows, Do: w.callRow, Settle: w.settleBatch}, nil
+}
+
+func (w *sender) readRows(ctx context.Context, rows []lanes.Row) error {
+	asked, _, _ := lanes.Span(rows)
+	found, err := w.read(ctx, asked)
+	for i := range rows {
+		if one, there := found[rows[i].ID]; there {
+			rows[i].Value = one
+		}
+	}
+	return err
+}
+
+func (w *sender) callRow(ctx context.Context, row lanes.Row) lanes.Result {
+	one, there := row.Value.(*outgoing)
+	if !there {
+		return lanes.Result{}
+	}
+	made, overloaded := w.call(ctx, one)
+	result := lanes.Result{Value: made, Overloaded: overloaded}
+	if made.retryAt != nil {
+		result.RetryAt = *made.retryAt
+	}
+	return result
+}
+
+func (w *sender) settleBatch(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch) error {
+	var made []outcome
+	for _, result := range batch.Results {
+		if one, called := result.Value.(outcome); called && one.delivery != nil {
+			made = append(made, one)
+		}
+	}
+	blocked, err := w.settleTx(ctx, tx, made)
+	if !blocked.IsZero() {
+		batch.Block(blocked)
+	}
+	return err
+}
+
+// setAsideTx gives up deliveries that the lane has set aside, because handling them failed
+// several times. They become dead and can be replayed.
+func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryID, reason string) error {
+	if err := killDeliveries(ctx, tx, deliveries, codeInternal); err != nil {
+		return err
+	}
+	tx.AfterCommit(func() {
+		s.logger.ErrorContext(ctx, "webhook.set_aside", "org", tx.Org(), "deliveries", deliveries, "reason", reason)
+	})
+	return nil
+}
+
+// restoreTx makes the lanes of an organization again after it moved, and continues bulk
+// replays that were under way.
+func (s *Service) restoreTx(ctx context.Context, tx *postgres.Tx) error {
+	subscriptions, err := allSubscriptions(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, subscription := range subscriptions {
+		lane := subscription.ID.Any()
+		if err := s.lanes.OpenTx(ctx, tx, laneKind, lane); err != nil {
+			return err
+		}
+		until := subscription.BreakerUntil
+		if subscription.Status != Active {
+			until = new(lanes.Forever())
+		}
+		if until != nil {
+			if err := s.lanes.BlockTx(ctx, tx, lane, *until); err != nil {
+				return err
+			}
+		}
+	}
+	waiting, err := waitingDeliveries(ctx, tx, s.clock.Now())
+	if err != nil {
+		return err
+	}
+	for _, one := range waiting {
+		row := lanes.Row{ID: one.ID, Key: one.SubjectID, Priority: one.Priority, DueAt: one.DueAt}
+		if err := s.lanes.AddTx(ctx, tx, laneKind, one.SubscriptionID, row); err != nil {
+			return err
+		}
+	}
+	return s.resumeReplaysTx(ctx, tx)
+}

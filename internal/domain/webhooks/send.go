@@ -1,0 +1,176 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/safehttp"
+	"github.com/parley-chat/parley/internal/platform/signature"
+)
+
+// sender sends the deliveries of one subscription while its lane is drained.
+type sender struct {
+	s   *Service
+	org orgs.ID
+	id  SubscriptionID
+	// subscription is as last read, with its secrets opened. mu guards it, because deliveries
+	// are read while others are settled.
+	mu           sync.Mutex
+	subscription Subscription
+	// failures counts failed calls in a row before they are settled, so that fewer calls are
+	// made at once as soon as the endpoint fails.
+	failures atomic.Int64
+}
+
+// outgoing is a delivery that is about to be sent. Its URL and secrets are as they were when
+// it was read, so that a secret that was revoked before signs nothing.
+type outgoing struct {
+	ID           DeliveryID
+	AttemptCount int
+	EventID      events.ID
+	EventKey     string
+	EventType    events.Type
+	Body         []byte
+	// Version is that of the subscription; nil if the subscription is gone.
+	Version *int
+
+	url     string
+	secrets []Secret
+}
+
+// outcome is how an attempt ended.
+type outcome struct {
+	// delivery is nil if nothing was posted, because the process is stopping.
+	delivery   *outgoing
+	at         time.Time
+	status     int
+	snippet    string
+	retryAfter string
+	took       time.Duration
+	// code is the error code; empty after success.
+	code string
+	// retryAt is when to try again; nil after success and when the delivery is given up.
+	retryAt *time.Time
+}
+
+func (o outcome) succeeded() bool { return o.code == "" }
+
+// load reads the subscription and opens its secrets.
+func (w *sender) load(ctx context.Context) error {
+	scope := w.s.work.Of(w.org)
+	subscription, err := subscriptionByID(ctx, scope, w.id)
+	if err != nil {
+		return err
+	}
+	if subscription, err = w.s.withSecrets(ctx, scope, subscription); err != nil {
+		return err
+	}
+	if subscription.Secrets, err = w.s.openSecrets(w.org, subscription.Secrets); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.subscription = subscription
+	w.mu.Unlock()
+	w.failures.Store(int64(subscription.ConsecutiveFailures))
+	return nil
+}
+
+func (w *sender) known() Subscription {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.subscription
+}
+
+// read finds deliveries that are about to be sent, by id. Those that are not found are gone:
+// their subscription was deleted, or their time is over.
+func (w *sender) read(ctx context.Context, asked []ids.Any) (map[ids.Any]*outgoing, error) {
+	rows, err := outgoingDeliveries(ctx, w.s.work.Of(w.org), w.id, asked)
+	if err != nil || len(rows) == 0 || rows[0].Version == nil {
+		return nil, err
+	}
+	known := w.known()
+	if known.Version != *rows[0].Version {
+		if err := w.load(ctx); err != nil {
+			return nil, err
+		}
+		known = w.known()
+	}
+	found := make(map[ids.Any]*outgoing, len(rows))
+	for i := range rows {
+		rows[i].url, rows[i].secrets = known.URL, known.Secrets
+		found[rows[i].ID.Any()] = &rows[i]
+	}
+	return found, nil
+}
+
+// call makes one attempt. Overloaded says that the endpoint should get fewer calls at once.
+func (w *sender) call(ctx context.Context, one *outgoing) (made outcome, overloaded bool) {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	began := w.s.clock.Now()
+	answer, err := w.s.client.Post(ctx, one.url, one.header(began), one.Body)
+	if errors.Is(err, context.Canceled) {
+		return outcome{retryAt: &began}, false
+	}
+	made = outcome{
+		delivery: one, at: began, status: answer.Status, snippet: answer.Snippet, retryAfter: answer.RetryAfter,
+		took: answer.Took, code: errorCode(answer, err),
+	}
+	if made.succeeded() {
+		w.failures.Store(0)
+		return made, false
+	}
+	made.retryAt = next(one.ID.CreatedAt(), one.AttemptCount+1, made, w.s.clock.Now())
+	return made, w.failures.Add(1) >= breakerAt || answer.Status == http.StatusTooManyRequests ||
+		answer.Status >= http.StatusInternalServerError || made.code == safehttp.Timeout || made.code == safehttp.Connect
+}
+
+func errorCode(answer safehttp.Answer, err error) string {
+	failure, known := errors.AsType[*safehttp.Failure](err)
+	switch {
+	case known:
+		return failure.Code
+	case err != nil:
+		return safehttp.Connect
+	case answer.Status >= 200 && answer.Status < 300:
+		return ""
+	case answer.Status >= 300 && answer.Status < 400:
+		return "redirect"
+	default:
+		return "status"
+	}
+}
+
+// header is made for each attempt, signed by every secret that is active then.
+func (o *outgoing) header(now time.Time) http.Header {
+	var active []string
+	for _, secret := range o.secrets {
+		if secret.active(now) {
+			active = append(active, secret.Plaintext)
+		}
+	}
+	header := http.Header{
+		"Content-Type":      {"application/json"},
+		"User-Agent":        {"Parley-Webhooks/1.0"},
+		"X-Svc-Source":      {o.EventType.Source()},
+		"X-Svc-Event":       {string(o.EventType)},
+		"X-Svc-Event-Id":    {o.EventKey},
+		"X-Svc-Event-Uid":   {o.EventID.String()},
+		"X-Svc-Delivery-Id": {o.ID.String()},
+		"X-Svc-Attempt":     {strconv.Itoa(o.AttemptCount + 1)},
+		signature.Header:    {signature.Sign(now, o.Body, active...)},
+	}
+	if strings.HasPrefix(string(o.EventType), "customer.") && len(active) > 0 {
+		header[signature.Header256] = []string{signature.Sign256(o.Body, active[len(active)-1])}
+	}
+	return header
+}

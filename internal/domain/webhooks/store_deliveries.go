@@ -1,0 +1,308 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// Deliveries are inserted where events are recorded (domain/events/store.go), and below by
+// replays. All else that touches webhook_deliveries and webhook_attempts is in this file.
+
+const deliveryColumns = `id, subscription_id, event_id, event_key, event_type, subject_id, status, attempt_count, last_attempt_at,
+    next_attempt_at, response_status, response_body_snippet, duration_ms, error_code, replayed_from`
+
+// floor is the least id that the filter may match.
+func (f Filter) floor(now time.Time) DeliveryID {
+	oldest := now.Add(-kept)
+	if f.CreatedAfter != nil && f.CreatedAfter.After(oldest) {
+		oldest = f.CreatedAfter.Add(time.Millisecond)
+	}
+	return ids.Floor[deliveryKind](oldest)
+}
+
+// where lists only the conditions that the filter sets, so that the planner can choose the
+// index of each combination. The floor excludes partitions that are past their time.
+func (f Filter) where(now time.Time) (string, postgres.Args) {
+	where, args := `org_id = @org_id AND id >= @floor`, postgres.Args{"floor": f.floor(now)}
+	if f.CreatedBefore != nil {
+		where, args["before"] = where+` AND id < @before`, ids.Floor[deliveryKind](*f.CreatedBefore)
+	}
+	if f.SubscriptionID != nil {
+		where, args["subscription_id"] = where+` AND subscription_id = @subscription_id`, *f.SubscriptionID
+	}
+	if f.EventType != nil {
+		where, args["event_type"] = where+` AND event_type = @event_type`, *f.EventType
+	}
+	if f.EventKey != nil {
+		where, args["event_key"] = where+` AND event_key = @event_key`, *f.EventKey
+	}
+	if f.Status != nil {
+		where, args["status"] = where+` AND status = @status`, *f.Status
+		if *f.Status == Failed || *f.Status == Dead {
+			where += ` AND troubled`
+		}
+	}
+	return where, args
+}
+
+func listDeliveries(
+	ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[DeliveryID], now time.Time,
+) ([]Delivery, error) {
+	where, args := filter.where(now)
+	if slice.After != nil {
+		where, args["after"] = where+` AND id < @after`, *slice.After
+	}
+	args["limit"] = slice.Limit + 1
+	return postgres.Many[Delivery](ctx, scope, `
+SELECT `+deliveryColumns+`
+FROM webhook_deliveries
+WHERE `+where+`
+ORDER BY id DESC
+LIMIT @limit`, args)
+}
+
+const sqlOfEnabled = `
+  AND EXISTS (
+      SELECT FROM webhook_subscriptions s
+      WHERE s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled')`
+
+// countReplayable counts the deliveries of subscriptions that are not disabled.
+func countReplayable(ctx context.Context, tx *postgres.Tx, filter Filter, now time.Time) (int, error) {
+	where, args := filter.where(now)
+	return postgres.One[int](ctx, tx, `
+SELECT count(*)
+FROM webhook_deliveries d
+WHERE `+where+sqlOfEnabled, args)
+}
+
+const sqlDeliveryByID = `
+SELECT ` + deliveryColumns + `
+FROM webhook_deliveries
+WHERE org_id = @org_id
+  AND id = @id`
+
+func deliveryByID(ctx context.Context, scope postgres.Scope, id DeliveryID) (Delivery, error) {
+	delivery, err := postgres.One[Delivery](ctx, scope, sqlDeliveryByID, postgres.Args{"id": id})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return delivery, fault.NotFound("webhook delivery")
+	}
+	return delivery, err
+}
+
+const sqlBody = `
+SELECT body
+FROM events
+WHERE org_id = @org_id
+  AND id = @id`
+
+// bodyOf returns the posted bytes, or nil for a replay whose event was kept for less time.
+func bodyOf(ctx context.Context, scope postgres.Scope, delivery Delivery) ([]byte, error) {
+	body, err := postgres.One[[]byte](ctx, scope, sqlBody, postgres.Args{"id": delivery.EventID})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return nil, nil
+	}
+	return body, err
+}
+
+const sqlAttempts = `
+SELECT id, attempt, response_status, response_body_snippet, duration_ms, error_code
+FROM webhook_attempts
+WHERE org_id = @org_id
+  AND delivery_id = @delivery_id
+  AND id >= @floor
+ORDER BY attempt, id`
+
+func attemptsOf(ctx context.Context, scope postgres.Scope, id DeliveryID) ([]Attempt, error) {
+	return postgres.Many[Attempt](ctx, scope, sqlAttempts,
+		postgres.Args{"delivery_id": id, "floor": ids.Floor[attemptKind](id.CreatedAt())})
+}
+
+// LATERAL with LIMIT 1 has each row read by its primary key: a plan that joins whole tables
+// would scan events while their statistics are old. The subquery of the version runs once.
+const sqlOutgoing = `
+SELECT d.id, d.attempt_count, d.event_id, d.event_key, d.event_type, e.body,
+       (SELECT s.version FROM webhook_subscriptions s WHERE s.org_id = @org_id AND s.id = @subscription_id) AS version
+FROM unnest(@ids::uuid[]) AS asked (id)
+CROSS JOIN LATERAL (
+    SELECT d.id, d.attempt_count, d.event_id, d.event_key, d.event_type
+    FROM webhook_deliveries d
+    WHERE d.org_id = @org_id AND d.id = asked.id
+    LIMIT 1
+) d
+CROSS JOIN LATERAL (
+    SELECT e.body
+    FROM events e
+    WHERE e.org_id = @org_id AND e.id = d.event_id
+    LIMIT 1
+) e`
+
+// outgoingDeliveries reads what sending needs, and whether the subscription has changed.
+func outgoingDeliveries(ctx context.Context, scope postgres.Scope, of SubscriptionID, asked []ids.Any) ([]outgoing, error) {
+	return postgres.Many[outgoing](ctx, scope, sqlOutgoing, postgres.Args{"ids": asked, "subscription_id": of})
+}
+
+const (
+	sqlSettleDeliveries = `
+UPDATE webhook_deliveries d
+SET status = o.status,
+    troubled = o.status IN ('failed', 'dead'),
+    attempt_count = o.attempt,
+    last_attempt_at = o.at,
+    next_attempt_at = o.next_at,
+    response_status = o.response_status,
+    response_body_snippet = o.snippet,
+    duration_ms = o.duration_ms,
+    error_code = o.error_code
+FROM unnest(
+    @ids::uuid[], @statuses::text[], @attempts::smallint[], @ats::timestamptz[], @nexts::timestamptz[], @responses::smallint[],
+    @snippets::text[], @durations::integer[], @codes::text[]
+) AS o (id, status, attempt, at, next_at, response_status, snippet, duration_ms, error_code)
+WHERE d.org_id = @org_id
+  AND d.id = o.id
+  AND d.id BETWEEN @least AND @greatest`
+
+	// A delivery that succeeds at the first attempt has no row of it: the delivery says it all.
+	sqlInsertAttempts = `
+INSERT INTO webhook_attempts (org_id, id, delivery_id, attempt, response_status, response_body_snippet, duration_ms, error_code)
+SELECT @org_id, ulid(o.at), o.id, o.attempt, o.response_status, o.snippet, o.duration_ms, o.error_code
+FROM unnest(
+    @ids::uuid[], @attempts::smallint[], @ats::timestamptz[], @responses::smallint[], @snippets::text[], @durations::integer[],
+    @codes::text[]
+) AS o (id, attempt, at, response_status, snippet, duration_ms, error_code)
+WHERE o.attempt > 1 OR o.error_code IS NOT NULL`
+)
+
+// settleDeliveries writes the outcomes of attempts.
+func settleDeliveries(ctx context.Context, tx *postgres.Tx, made []outcome) error {
+	args, allAtOnce := columnsOf(made)
+	if _, err := tx.Exec(ctx, sqlSettleDeliveries, args); err != nil || allAtOnce {
+		return err
+	}
+	_, err := tx.Exec(ctx, sqlInsertAttempts, args)
+	return err
+}
+
+// columnsOf turns outcomes into one array for each column, for unnest, and tells whether all
+// succeeded at the first attempt. The least and the greatest id bound the partitions to read.
+func columnsOf(made []outcome) (_ postgres.Args, allAtOnce bool) {
+	count := len(made)
+	deliveries, statuses := make([]DeliveryID, count), make([]DeliveryStatus, count)
+	attempts, ats, nexts := make([]int16, count), make([]time.Time, count), make([]*time.Time, count)
+	responses, snippets, durations, codes := make([]*int16, count), make([]*string, count), make([]int32, count), make([]*string, count)
+	allAtOnce = true
+	least, greatest := ids.Ceiling[deliveryKind](), DeliveryID{}
+	for i, one := range made {
+		id := one.delivery.ID
+		deliveries[i], statuses[i], ats[i], nexts[i] = id, one.deliveryStatus(), one.at, one.retryAt
+		attempts[i] = int16(min(one.delivery.AttemptCount+1, 1<<15-1)) //nolint:gosec // bounded
+		durations[i] = int32(one.took.Milliseconds())                  //nolint:gosec // seconds
+		if one.status != 0 {
+			responses[i], snippets[i] = new(int16(one.status)), &one.snippet //nolint:gosec // three digits
+		}
+		if !one.succeeded() {
+			codes[i] = &one.code
+		}
+		allAtOnce = allAtOnce && one.succeeded() && attempts[i] == 1
+		if id.Any().Compare(least.Any()) < 0 {
+			least = id
+		}
+		if id.Any().Compare(greatest.Any()) > 0 {
+			greatest = id
+		}
+	}
+	return postgres.Args{
+		"ids": deliveries, "statuses": statuses, "attempts": attempts, "ats": ats, "nexts": nexts, "responses": responses,
+		"snippets": snippets, "durations": durations, "codes": codes, "least": least, "greatest": greatest,
+	}, allAtOnce
+}
+
+const sqlKill = `
+UPDATE webhook_deliveries
+SET status = 'dead', troubled = true, next_attempt_at = NULL, error_code = @code
+WHERE org_id = @org_id
+  AND id = ANY (@ids)
+  AND status IN ('pending', 'failed')`
+
+// killDeliveries gives up deliveries that were not settled yet.
+func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryID, code string) error {
+	_, err := tx.Exec(ctx, sqlKill, postgres.Args{"ids": deliveries, "code": code})
+	return err
+}
+
+// A delivery behind a retry of the same subject is due with it; its greater id puts it after.
+const sqlWaiting = `
+SELECT d.subscription_id, (d.replayed_from IS NOT NULL)::int AS priority,
+       CASE WHEN d.subject_id IS NULL THEN coalesce(d.next_attempt_at, @now)
+            ELSE max(coalesce(d.next_attempt_at, @now)) OVER (PARTITION BY d.subscription_id, d.subject_id ORDER BY d.id) END AS due_at,
+       d.id, d.subject_id
+FROM webhook_deliveries d
+JOIN webhook_subscriptions s ON s.org_id = @org_id AND s.id = d.subscription_id
+WHERE d.org_id = @org_id
+  AND d.status IN ('pending', 'failed')
+  AND d.id >= s.backlog_from`
+
+// waitingDelivery is a delivery that belongs into its lane.
+type waitingDelivery struct {
+	SubscriptionID ids.Any
+	Priority       int
+	DueAt          time.Time
+	ID             ids.Any
+	SubjectID      ids.Any
+}
+
+func waitingDeliveries(ctx context.Context, tx *postgres.Tx, now time.Time) ([]waitingDelivery, error) {
+	return postgres.Many[waitingDelivery](ctx, tx, sqlWaiting, postgres.Args{"now": now})
+}
+
+// Deliveries that wait in the lane are not deleted: they were queued after the discard, in
+// its millisecond.
+const sqlForget = `
+DELETE FROM webhook_deliveries
+WHERE org_id = @org_id
+  AND id IN (
+      SELECT d.id
+      FROM webhook_deliveries d
+      WHERE d.org_id = @org_id AND d.subscription_id = @subscription_id AND d.id < @before AND d.status IN ('pending', 'failed')
+        AND NOT EXISTS (SELECT FROM lane_rows r WHERE r.lane_id = @subscription_id AND r.id = d.id)
+      LIMIT @limit)
+RETURNING id`
+
+func forgetDeliveries(ctx context.Context, db *postgres.DB, org orgs.ID, of SubscriptionID, before DeliveryID) error {
+	return postgres.DeleteInPortions(ctx, db, org, sqlForget, postgres.Args{"subscription_id": of, "before": before})
+}
+
+// Lane rows of deleted deliveries stay; the sender finds no delivery for them and they leave.
+const sqlPurge = `
+WITH doomed AS MATERIALIZED (
+    SELECT id, key
+    FROM events
+    WHERE org_id = @org_id
+      AND phone_number_id = @phone_number_id
+      AND id < @before
+    LIMIT @limit
+), undelivered AS (
+    DELETE FROM webhook_deliveries
+    WHERE org_id = @org_id
+      AND event_key IN (SELECT key FROM doomed)
+      AND event_id IN (SELECT id FROM doomed)
+    RETURNING id
+), forgotten AS (
+    DELETE FROM webhook_attempts
+    WHERE org_id = @org_id
+      AND delivery_id IN (SELECT id FROM undelivered)
+)
+DELETE FROM events
+WHERE org_id = @org_id
+  AND id IN (SELECT id FROM doomed)
+RETURNING id`
+
+func purgeNumber(ctx context.Context, db *postgres.DB, org orgs.ID, number string, before DeliveryID) error {
+	return postgres.DeleteInPortions(ctx, db, org, sqlPurge, postgres.Args{"phone_number_id": number, "before": before})
+}
