@@ -87,14 +87,8 @@ type Draft struct {
 	Contact, Message, Resource ids.Any
 	Data                       any
 	Body                       []byte
-}
 
-// event is a draft with its id and the bytes to post.
-type event struct {
-	Draft
-
-	id     ID
-	number *string
+	id ID
 }
 
 // envelope has exactly the fields of the specification.
@@ -105,23 +99,20 @@ type envelope struct {
 	Data      any         `json:"data"`
 }
 
-func (d Draft) event(now time.Time) (event, error) {
+// complete sets the event's id, its key and the bytes to post.
+func (d Draft) complete(now time.Time) (Draft, error) {
 	if d.At.IsZero() {
 		d.At = now
 	}
-	e := event{Draft: d, id: ids.New[kind](d.At)}
-	if d.PhoneNumberID != "" {
-		e.number = &d.PhoneNumberID
+	if d.id = ids.New[kind](d.At); d.Key == "" {
+		d.Key = d.id.String()
 	}
-	if e.Key == "" {
-		e.Key = e.id.String()
-	}
-	if e.Body != nil {
-		return e, nil
+	if d.Body != nil {
+		return d, nil
 	}
 	var err error
-	e.Body, err = encode(envelope{ID: e.Key, Type: d.Type, CreatedAt: clock.Stamp(d.At), Data: d.Data})
-	return e, err
+	d.Body, err = encode(envelope{ID: d.Key, Type: d.Type, CreatedAt: clock.Stamp(d.At), Data: d.Data})
+	return d, err
 }
 
 // encode writes JSON without escaping `<`, `>` and `&`. The bytes are stored and posted as they are.

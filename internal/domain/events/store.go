@@ -47,10 +47,10 @@ func (l *Log) RecordForTx(ctx context.Context, tx *postgres.Tx, subscription ids
 }
 
 func (l *Log) recordTx(ctx context.Context, tx *postgres.Tx, audience Audience, only ids.Any, drafts []Draft) ([]delivery, error) {
-	events, now := make([]event, len(drafts)), l.clock.Now()
+	events, now := make([]Draft, len(drafts)), l.clock.Now()
 	for i, draft := range drafts {
 		var err error
-		if events[i], err = draft.event(now); err != nil {
+		if events[i], err = draft.complete(now); err != nil {
 			return nil, err
 		}
 	}
@@ -106,7 +106,7 @@ WITH given AS (
 	sqlWriteGiven = `, recorded AS (
     INSERT INTO events
         (org_id, id, key, type, audience, phone_number_id, subject_id, resource_id, contact_id, message_id, request_id, body)
-    SELECT @org_id, id, key, type, @audience::text, phone_number_id, subject_id, resource_id, contact_id, message_id,
+    SELECT @org_id, id, key, type, @audience::text, nullif(phone_number_id, ''), subject_id, resource_id, contact_id, message_id,
            @request_id::uuid, body
     FROM given
 )
@@ -117,27 +117,27 @@ FROM given e
 JOIN webhook_subscriptions s ON s.org_id = @org_id
  AND CASE WHEN @only::uuid IS NOT NULL THEN s.id = @only::uuid
           ELSE e.type = ANY (s.events)
-           AND (e.phone_number_id IS NULL OR s.phone_number_ids IS NULL OR e.phone_number_id = ANY (s.phone_number_ids))
+           AND (e.phone_number_id = '' OR s.phone_number_ids IS NULL OR e.phone_number_id = ANY (s.phone_number_ids))
      END
 RETURNING id, subscription_id, subject_id, next_attempt_at`
 )
 
-func valuesOf(e event) postgres.Args {
+func valuesOf(e Draft) postgres.Args {
 	return postgres.Args{
-		"id": e.id, "at": e.id.CreatedAt(), "key": e.Key, "type": e.Type, "number": e.number, "subject": e.Subject,
+		"id": e.id, "at": e.id.CreatedAt(), "key": e.Key, "type": e.Type, "number": e.PhoneNumberID, "subject": e.Subject,
 		"resource": e.Resource, "contact": e.Contact, "message": e.Message, "body": e.Body,
 	}
 }
 
 // columnsOf turns events into one array for each column, for unnest.
-func columnsOf(events []event) postgres.Args {
+func columnsOf(events []Draft) postgres.Args {
 	count := len(events)
 	eventIDs, ats, keys, types := make([]ID, count), make([]time.Time, count), make([]string, count), make([]Type, count)
-	numbers, bodies := make([]*string, count), make([][]byte, count)
+	numbers, bodies := make([]string, count), make([][]byte, count)
 	subjects, resources := make([]ids.Any, count), make([]ids.Any, count)
 	contacts, messages := make([]ids.Any, count), make([]ids.Any, count)
 	for i, e := range events {
-		eventIDs[i], ats[i], keys[i], types[i], numbers[i], bodies[i] = e.id, e.id.CreatedAt(), e.Key, e.Type, e.number, e.Body
+		eventIDs[i], ats[i], keys[i], types[i], numbers[i], bodies[i] = e.id, e.id.CreatedAt(), e.Key, e.Type, e.PhoneNumberID, e.Body
 		subjects[i], resources[i], contacts[i], messages[i] = e.Subject, e.Resource, e.Contact, e.Message
 	}
 	return postgres.Args{

@@ -21,10 +21,10 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// TestAnswers_OfEveryKind holds one delivery after the other against what became of it.
-func TestAnswers_OfEveryKind(t *testing.T) {
+// Each answer of the endpoint is checked against what is stored of the delivery.
+func TestAnswers_EachStatus_StoredOutcome(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	location := http.Header{"Location": {s.receiver.URL + "/elsewhere"}}
 	long := strings.Repeat("é", 3000)
 	for name, test := range map[string]struct {
@@ -83,7 +83,7 @@ func TestAnswers_OfEveryKind(t *testing.T) {
 }
 
 // requireAnswer makes an event and checks what is stored of its first attempt.
-func (s *stage) requireAnswer(t *testing.T, name, code string, status int, snippet string) {
+func (s *fixture) requireAnswer(t *testing.T, name, code string, status int, snippet string) {
 	t.Helper()
 	want := webhooks.Succeeded
 	if code != "" {
@@ -115,10 +115,10 @@ func (s *stage) requireAnswer(t *testing.T, name, code string, status int, snipp
 	require.Len(t, detail.Attempts, 1, name)
 }
 
-// TestAnswers_Slow gives up in time; how slow answers can be, safehttp's own tests know.
-func TestAnswers_Slow(t *testing.T) {
+// The tests of safehttp cover the ways in which an answer can be slow.
+func TestAnswers_Slow_TimesOut(t *testing.T) {
 	t.Parallel()
-	s := stageWith(t, canary.Logger(t), safehttp.Config{Timeout: 500 * time.Millisecond})
+	s := newFixtureWith(t, canary.Logger(t), safehttp.Config{Timeout: 500 * time.Millisecond})
 	s.receiver.Answer(receiver.Always(receiver.Answer{Delay: time.Hour}))
 	delivery := s.await(t, s.Customer(t, s.org), webhooks.Failed, 1)
 	require.Equal(t, "timeout", *delivery.ErrorCode)
@@ -126,10 +126,10 @@ func TestAnswers_Slow(t *testing.T) {
 	require.Nil(t, delivery.ResponseStatus)
 }
 
-// TestAnswers_NoConnection lists the ways not to reach an endpoint.
-func TestAnswers_NoConnection(t *testing.T) {
+// Each way not to reach an endpoint has its error code.
+func TestAnswers_NoConnection_ErrorCodes(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
 	untrusted.Config.ErrorLog = slog.NewLogLogger(canary.Logger(t).Handler(), slog.LevelError)
 	untrusted.StartTLS()
@@ -165,7 +165,7 @@ func TestAnswers_NoConnection(t *testing.T) {
 	}
 }
 
-// hangsUp listens and closes every connection at once.
+// hangsUp listens and closes each connection at once.
 func hangsUp(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -183,10 +183,10 @@ func hangsUp(t *testing.T) (address string) {
 	return listener.Addr().String()
 }
 
-// TestAnswers_ConnectionDiesBeforeTheAnswer is delivered again: the same event, the same bytes.
-func TestAnswers_ConnectionDiesBeforeTheAnswer(t *testing.T) {
+// The retry posts the same event with the same bytes.
+func TestAnswers_ConnectionLost_SameEventAgain(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Sequence(receiver.Answer{Close: true}, receiver.Answer{Close: true}, receiver.Answer{}))
 	customer := s.Customer(t, s.org)
 	for attempt := 1; attempt <= 2; attempt++ {
@@ -203,10 +203,10 @@ func TestAnswers_ConnectionDiesBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswers_Gone disables at once; nothing more is posted and what waits is kept.
-func TestAnswers_Gone(t *testing.T) {
+// After a 410 nothing more is posted, and the waiting deliveries are kept.
+func TestAnswers_Gone_DisablesAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 410, Body: []byte("bye")}))
 	first := s.Customer(t, s.org)
 	delivery := s.await(t, first, webhooks.Failed, 1)

@@ -15,7 +15,7 @@ import (
 // delivery that has succeeded stays so.
 func TestSetAside_DeliveriesBecomeDead(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	succeeded := s.await(t, s.customers(t, 1)[0], webhooks.Succeeded, 1)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500}))
 	failed := s.await(t, s.customers(t, 1)[0], webhooks.Failed, 1)

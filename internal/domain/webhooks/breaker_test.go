@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// Rows that may start now, and lanes in the hands of a drainer.
+// Rows that may start now, and lanes that are being drained.
 const sqlBusy = `
 SELECT (
     SELECT count(*)
@@ -31,17 +31,17 @@ SELECT (
       AND NOT EXISTS (SELECT FROM ` + jobs.Table + ` j WHERE j.id = l.token)
 )`
 
-// quiet waits until nothing is left that may start now: rows under way are in their lane
-// until they are settled.
-func (s *stage) quiet(t *testing.T) {
+// quiet waits until no row may start now. Rows under way stay in their lane until they are
+// settled.
+func (s *fixture) quiet(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return s.count(t, sqlBusy, postgres.Args{"now": s.Clock.Now()}) == 0
 	}, 2*patience, tick, "the lanes do not come to rest")
 }
 
-// rest waits until the lanes are quiet and every request that arrived is settled as an attempt.
-func (s *stage) rest(t *testing.T) {
+// rest waits until no row may start and every request that arrived is settled as an attempt.
+func (s *fixture) rest(t *testing.T) {
 	t.Helper()
 	s.quiet(t)
 	require.Eventually(t, func() bool {
@@ -51,7 +51,7 @@ func (s *stage) rest(t *testing.T) {
 }
 
 // breakerUntil is when the lane may be tried again.
-func (s *stage) breakerUntil(t *testing.T) time.Time {
+func (s *fixture) breakerUntil(t *testing.T) time.Time {
 	t.Helper()
 	until, err := postgres.One[time.Time](t.Context(), s.DB.Of(s.org),
 		`SELECT blocked_until FROM lanes WHERE org_id = @org_id AND lane_id = @id`, postgres.Args{"id": s.Subscription.ID})
@@ -59,21 +59,21 @@ func (s *stage) breakerUntil(t *testing.T) time.Time {
 	return until
 }
 
-func (s *stage) pause(t *testing.T) {
+func (s *fixture) pause(t *testing.T) {
 	t.Helper()
 	s.patch(t, webhooks.Patch{Status: to(webhooks.Paused)})
 }
 
-func (s *stage) resume(t *testing.T) {
+func (s *fixture) resume(t *testing.T) {
 	t.Helper()
 	s.patch(t, webhooks.Patch{Status: to(webhooks.Active)})
 }
 
 const sqlSpent = `SELECT coalesce(sum(attempt_count), 0) FROM webhook_deliveries WHERE org_id = @org_id`
 
-// TestBreaker_HoldsTheLane: hundreds wait, the endpoint fails; a handful spend an attempt,
-// then one probe at a time does, at 5 s doubling, until one goes well.
-func TestBreaker_HoldsTheLane(t *testing.T) {
+// Hundreds of deliveries wait and the endpoint fails. A few spend an attempt; then the lane
+// makes one probe at a time, after 5 s and then twice as long each time, until one succeeds.
+func TestBreaker_BlocksTheLane(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]receiver.Answer{
 		"500": {Status: 500}, "404": {Status: 404}, "too large": {
@@ -90,7 +90,7 @@ func TestBreaker_HoldsTheLane(t *testing.T) {
 func testBreaker(t *testing.T, answer receiver.Answer) {
 	t.Helper()
 	const waiting = 150
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(answer))
 	s.pause(t)
 	s.customers(t, waiting)
@@ -123,10 +123,9 @@ func testBreaker(t *testing.T, answer receiver.Answer) {
 	s.awaitCount(t, webhooks.Succeeded, waiting)
 }
 
-// TestAutoDisable_AfterThirtyFailuresOverADay lives through it.
-func TestAutoDisable_AfterThirtyFailuresOverADay(t *testing.T) {
+func TestAutoDisable_ThirtyFailuresOverADay_Disabled(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 503}))
 	begin := s.Clock.Now()
 	s.customers(t, 12)
@@ -154,10 +153,10 @@ func TestAutoDisable_AfterThirtyFailuresOverADay(t *testing.T) {
 	require.Equal(t, before, s.receiver.Count(), "a disabled one is left alone")
 }
 
-// TestAutoDisable_SporadicFailureNever: one of three goes well, for days.
-func TestAutoDisable_SporadicFailureNever(t *testing.T) {
+// One of three attempts succeeds, for days.
+func TestAutoDisable_SporadicFailures_NotDisabled(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(func(r receiver.Request) receiver.Answer {
 		if r.Number%3 == 0 {
 			return receiver.Answer{}
@@ -173,10 +172,10 @@ func TestAutoDisable_SporadicFailureNever(t *testing.T) {
 	require.Greater(t, s.receiver.Count(), 100)
 }
 
-// TestBreaker_FailuresUnderWayWhilePaused neither resume the lane nor open it later.
-func TestBreaker_FailuresUnderWayWhilePaused(t *testing.T) {
+// Failures of attempts that were under way neither resume the lane nor unblock it later.
+func TestBreaker_FailuresWhilePaused_LaneStaysBlocked(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	hold := make(chan struct{})
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500, Hold: hold}))
 	s.customers(t, 30)

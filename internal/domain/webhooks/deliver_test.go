@@ -17,8 +17,8 @@ import (
 
 const patience = time.Minute
 
-// stage is a world that works, with one subscription to a receiver.
-type stage struct {
+// fixture is a cell with running workers and one subscription to a receiver.
+type fixture struct {
 	*factory.World
 
 	org      orgs.ID
@@ -26,9 +26,9 @@ type stage struct {
 	webhooks.Subscription
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{World: factory.New(t), receiver: receiver.New(t)}
+	s := &fixture{World: factory.New(t), receiver: receiver.New(t)}
 	s.org, _ = s.World.Org(t)
 	var err error
 	s.Subscription, err = s.Webhooks.Create(t.Context(), s.org, webhooks.Draft{URL: s.receiver.URL, Events: events.Catalogue()})
@@ -38,7 +38,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // deliveries are all of the organization, newest first.
-func (s *stage) deliveries(t *testing.T) []webhooks.Delivery {
+func (s *fixture) deliveries(t *testing.T) []webhooks.Delivery {
 	t.Helper()
 	page, err := s.Webhooks.Deliveries(t.Context(), s.org, webhooks.Filter{}, paging.Slice[webhooks.DeliveryID]{Limit: 100})
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func (s *stage) deliveries(t *testing.T) []webhooks.Delivery {
 }
 
 // waitFor waits until the only delivery has a state.
-func (s *stage) waitFor(t *testing.T, status webhooks.DeliveryStatus, attempts int) (found webhooks.Delivery) {
+func (s *fixture) waitFor(t *testing.T, status webhooks.DeliveryStatus, attempts int) (found webhooks.Delivery) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		found = s.deliveries(t)[0]
@@ -55,9 +55,9 @@ func (s *stage) waitFor(t *testing.T, status webhooks.DeliveryStatus, attempts i
 	return found
 }
 
-func TestDelivery_Arrives(t *testing.T) {
+func TestDelivery_ArrivesSigned(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	customer := s.Customer(t, s.org)
 	arrived := s.receiver.WaitCount(t, 1, patience)[0]
 	require.Equal(t, "customer.created", arrived.Event())

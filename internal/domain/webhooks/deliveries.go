@@ -52,12 +52,12 @@ type Delivery struct {
 	ReplayedFrom *DeliveryID
 }
 
-// answered is how an attempt ended.
+// answered is how an attempt ended, in the database and in JSON.
 type answered struct {
-	ResponseStatus      *int
-	ResponseBodySnippet *string
-	DurationMs          *int
-	ErrorCode           *string
+	ResponseStatus      *int    `json:"response_status"`
+	ResponseBodySnippet *string `json:"response_body_snippet"`
+	DurationMs          *int    `json:"duration_ms"`
+	ErrorCode           *string `json:"error_code,omitempty"`
 }
 
 // Attempt is one attempt of a delivery.
@@ -100,9 +100,12 @@ type ReplayDraft struct {
 
 // Replayed counts the deliveries that a bulk replay found and will send again.
 type Replayed struct {
-	Matched  int
-	Replayed int
+	Matched  int `json:"matched"`
+	Replayed int `json:"replayed"`
 }
+
+// Resource prints the counts.
+func (r Replayed) Resource() Replayed { return r }
 
 // deliveryStatus is the state of the delivery after the attempt.
 func (o outcome) deliveryStatus() DeliveryStatus {

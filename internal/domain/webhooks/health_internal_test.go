@@ -15,7 +15,7 @@ func failedAt(at time.Time) outcome { return outcome{at: at, status: 500, code: 
 
 func wentWell(at time.Time) outcome { return outcome{at: at, status: 204} }
 
-// model is what the rules say, told in another way: the whole streak of failures.
+// model states the rules in another way: it keeps the whole streak of failures.
 type model struct{ streak []time.Time }
 
 func (m *model) take(one outcome) {
@@ -30,9 +30,9 @@ func (m *model) disables(now time.Time) bool {
 	return len(m.streak) >= 30 && !now.Before(m.streak[0].Add(24*time.Hour))
 }
 
-// TestHealth_DisablesByTheLetter takes any history of attempts, in any batches, over any
-// time: disabled exactly when the last 30 or more failed and the first of them is 24 hours old.
-func TestHealth_DisablesByTheLetter(t *testing.T) {
+// For any history of attempts, in batches of any size, the subscription is disabled exactly
+// when the last 30 or more attempts failed and the first of these is 24 hours old.
+func TestHealth_AnyHistory_DisablesByTheRule(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var h health
@@ -62,8 +62,8 @@ func TestHealth_DisablesByTheLetter(t *testing.T) {
 	})
 }
 
-// TestHealth_SporadicFailureNeverDisables has one attempt in thirty go well, for ever.
-func TestHealth_SporadicFailureNeverDisables(t *testing.T) {
+// One attempt in thirty succeeds, for ever.
+func TestHealth_SporadicFailures_NeverDisable(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var h health
@@ -143,9 +143,8 @@ func TestHealth_StepsPastTheTenthStayAnHour(t *testing.T) {
 	}
 }
 
-// TestHealth_InFlightFailuresOpenItNoFurther: what was under way when the breaker opened
-// ends one after the other, in batches of any size.
-func TestHealth_InFlightFailuresOpenItNoFurther(t *testing.T) {
+// Attempts that were under way when the breaker opened end later, in batches of any size.
+func TestHealth_FailuresUnderWay_OpenTheBreakerNoFurther(t *testing.T) {
 	t.Parallel()
 	var h health
 	first := h.learn([]outcome{failedAt(noon), failedAt(noon), failedAt(noon), failedAt(noon), failedAt(noon)}, noon)

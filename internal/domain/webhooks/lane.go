@@ -7,6 +7,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -102,7 +103,7 @@ func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, deliveries []
 // restoreTx makes the lanes of an organization again after it moved, and continues bulk
 // replays that were under way.
 func (s *Service) restoreTx(ctx context.Context, tx *postgres.Tx) error {
-	subscriptions, err := allSubscriptions(ctx, tx)
+	subscriptions, err := listSubscriptions(ctx, tx, paging.Slice[SubscriptionID]{Limit: maxSubscriptions})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // disable has the endpoint answer 410 to one event.
-func (s *stage) disable(t *testing.T) {
+func (s *fixture) disable(t *testing.T) {
 	t.Helper()
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 410}))
 	s.Customer(t, s.org)
@@ -22,9 +22,9 @@ func (s *stage) disable(t *testing.T) {
 	s.rest(t)
 }
 
-func TestDisabled_TakesNothingButBeingResumed(t *testing.T) {
+func TestDisabled_OnlyResumingIsAccepted(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.disable(t)
 	before := s.subscription(t)
 	delivery := s.deliveries(t)[0]
@@ -55,11 +55,11 @@ func TestDisabled_TakesNothingButBeingResumed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestReenable_WithANewURLInOneCall: everything that was held arrives at the new address,
-// each customer's in order, the failed ones without waiting for their retry.
-func TestReenable_WithANewURLInOneCall(t *testing.T) {
+// All deliveries that were held arrive at the new URL, those of each customer in order, the
+// failed ones without waiting for their retry.
+func TestResume_WithNewURL_AllHeldDeliveriesArrive(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500}))
 	made := s.customers(t, 3)
 	for _, customer := range made {
@@ -91,9 +91,9 @@ func TestReenable_WithANewURLInOneCall(t *testing.T) {
 	require.Equal(t, 1, better.CountDelivery(held[0].ID.String()))
 }
 
-// TestReenable_OldestFirst looks at the line in which they wait, for what arrives beside
-// each other has no order: failed, held behind a failed one, and not yet tried, by age.
-func TestReenable_OldestFirst(t *testing.T) {
+// The test reads the lane, because deliveries that are sent at once arrive in any order:
+// failed, held behind a failed one, and not yet tried, by age.
+func TestResume_OldestDeliveryFirst(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]webhooks.Patch{
 		"disabled": {Status: to(webhooks.Active)}, "disabled, new URL": {Status: to(webhooks.Active), URL: to("https://example.com/")},
@@ -101,7 +101,7 @@ func TestReenable_OldestFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := idleStage(t)
+			s := newIdleFixture(t)
 			made := s.customers(t, 4)
 			s.Clock.Move(10 * time.Second)
 			for _, customer := range made {
@@ -141,9 +141,9 @@ INSERT INTO lane_keys (lane_id, key, holder, until) SELECT @lane, subject_id, id
 	}
 }
 
-func TestPause_LosesNothing(t *testing.T) {
+func TestPause_KeepsAllDeliveries(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500}))
 	failed := s.Customer(t, s.org)
 	s.await(t, failed, webhooks.Failed, 1)
@@ -156,7 +156,7 @@ func TestPause_LosesNothing(t *testing.T) {
 	for _, delivery := range s.list(t, webhooks.Filter{Status: new(webhooks.Pending)}) {
 		require.Zero(t, delivery.AttemptCount)
 	}
-	// Whatever is changed while it pauses, it stays paused.
+	// Changes of other fields leave it paused.
 	s.patch(t, webhooks.Patch{URL: to(s.receiver.URL + "/other"), Description: to("x")})
 	s.Pass(t, time.Hour)
 	s.quiet(t)
@@ -168,10 +168,10 @@ func TestPause_LosesNothing(t *testing.T) {
 	require.Equal(t, 27, s.receiver.Count())
 }
 
-// TestPause_LongerThanARetry: the event that failed still comes before those behind it.
-func TestPause_LongerThanARetry(t *testing.T) {
+// The delivery that failed still comes before those behind it.
+func TestPause_LongerThanARetry_OrderIsKept(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500}))
 	made := s.customers(t, 4)
 	for _, customer := range made {
@@ -196,10 +196,10 @@ func TestPause_LongerThanARetry(t *testing.T) {
 	}
 }
 
-// TestPause_StopsADrainInMidst: what has not begun when the pause is known waits.
-func TestPause_StopsADrainInMidst(t *testing.T) {
+// Deliveries that have not begun when the drainer learns of the pause wait.
+func TestPause_DuringADrain_NoFurtherCalls(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.pause(t)
 	s.customers(t, 300)
 	hold := make(chan struct{})
@@ -207,7 +207,7 @@ func TestPause_StopsADrainInMidst(t *testing.T) {
 	s.resume(t)
 	s.receiver.WaitCount(t, 5, patience)
 	s.pause(t)
-	s.awaitBeats(t, 3) // the second began after the pause, and was heard before the third
+	s.awaitBeats(t, 3) // the second heartbeat began after the pause and was answered before the third
 	close(hold)
 	s.rest(t)
 	require.LessOrEqual(t, s.receiver.Count(), 8, "those that had begun")
@@ -217,9 +217,9 @@ func TestPause_StopsADrainInMidst(t *testing.T) {
 	require.Len(t, s.receiver.Events(), 300)
 }
 
-// awaitBeats waits until who drains the lane has so often told that he is alive, and been
-// told whether he may go on.
-func (s *stage) awaitBeats(t *testing.T, beats int) {
+// awaitBeats waits for that many heartbeats of the drainer. With each it learns whether it may
+// go on.
+func (s *fixture) awaitBeats(t *testing.T, beats int) {
 	t.Helper()
 	const progress = `SELECT progress FROM lanes WHERE org_id = @org_id AND lane_id = @id`
 	before := s.count(t, progress, postgres.Args{"id": s.Subscription.ID})
@@ -228,10 +228,10 @@ func (s *stage) awaitBeats(t *testing.T, beats int) {
 	}, patience, tick)
 }
 
-// TestDiscard forgets what waited, and not what comes in the very same millisecond.
-func TestDiscard(t *testing.T) {
+// Deliveries that are queued after the discard, in its millisecond, are sent.
+func TestDiscard_DeletesOnlyWhatWaited(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500}))
 	s.await(t, s.Customer(t, s.org), webhooks.Failed, 1)
 	s.pause(t)
@@ -247,7 +247,7 @@ func TestDiscard(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.list(t, webhooks.Filter{})) <= 12 }, 2*patience, tick, "the job has run")
 	close(hold)
 	require.Eventually(t, func() bool {
-		s.Pass(t, 10*time.Second) // should the job have taken so long that a request timed out
+		s.Pass(t, 10*time.Second) // a request may have timed out if the job took long
 		return len(s.list(t, webhooks.Filter{Status: new(webhooks.Succeeded)})) == 12
 	}, 2*patience, 20*time.Millisecond, "what came after is delivered")
 	require.Len(t, s.list(t, webhooks.Filter{}), 12)
@@ -257,10 +257,9 @@ func TestDiscard(t *testing.T) {
 	require.Len(t, s.receiver.Events(), 14)
 }
 
-// TestDiscard_KeepsWhatEnded leaves history alone.
-func TestDiscard_KeepsWhatEnded(t *testing.T) {
+func TestDiscard_KeepsEndedDeliveries(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	arrived := s.Customer(t, s.org)
 	s.await(t, arrived, webhooks.Succeeded, 1)
 	s.pause(t)
@@ -275,9 +274,9 @@ func TestDiscard_KeepsWhatEnded(t *testing.T) {
 	s.await(t, arrived, webhooks.Succeeded, 1)
 }
 
-func TestDelete_ForgetsWhatWaits(t *testing.T) {
+func TestDelete_RemovesWaitingDeliveries(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	other := s.subscribe(t, webhooks.Draft{URL: s.receiver.URL + "/other"})
 	s.awaitCount(t, webhooks.Succeeded, 0)
 	s.Customer(t, s.org)

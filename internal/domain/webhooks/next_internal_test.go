@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/safehttp"
 )
 
-// schedule is the decision's own words: the waits after the first, second, … attempt.
+// schedule lists the waits after the first, second, … attempt, as the specification does.
 var schedule = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 10 * time.Hour,
@@ -54,8 +54,8 @@ func TestNext_GivesUpAfterTheTenthOnceADayOld(t *testing.T) {
 	}
 }
 
-// TestNext_RetryAfter gives what the endpoint asked for and the wait it gets, at each step.
-func TestNext_RetryAfter(t *testing.T) {
+// TestNext_RetryAfter_WaitAtEachStep gives what the endpoint asked for and the wait it gets, at each step.
+func TestNext_RetryAfter_WaitAtEachStep(t *testing.T) {
 	t.Parallel()
 	date := func(in time.Duration) string { return noon.Add(in).Format(http.TimeFormat) }
 	for i, step := range schedule {
@@ -104,8 +104,8 @@ func TestNext_AnyRetryAfterStaysBetweenTheStepAndItsDouble(t *testing.T) {
 	})
 }
 
-// TestErrorCode_OfEveryStatus walks through all statuses: 2xx is success, 3xx a redirect.
-func TestErrorCode_OfEveryStatus(t *testing.T) {
+// 2xx is success, 3xx a redirect.
+func TestErrorCode_EachStatus(t *testing.T) {
 	t.Parallel()
 	for status := 100; status < 1000; status++ {
 		want := "status"

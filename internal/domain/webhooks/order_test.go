@@ -15,8 +15,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// fate is the answer to an attempt: the same for the same seed, delivery and attempt, so
-// that the judge knows what was answered. Nobody fails so often as to be given up.
+// fate is the answer to an attempt. It is the same for the same seed, delivery and attempt, so
+// that the check knows what was answered. No delivery fails so often that it is given up.
 func fate(seed string, r receiver.Request) receiver.Answer {
 	if r.Attempt() >= 8 {
 		return receiver.Answer{}
@@ -36,14 +36,13 @@ func fate(seed string, r receiver.Request) receiver.Answer {
 	}
 }
 
-// TestOrder_OfOneCustomerUnderRandomFailures has several customers changed at once, while
-// the endpoint fails at random: nothing is lost, and no event of a customer is tried before
-// the one before it has arrived.
-func TestOrder_OfOneCustomerUnderRandomFailures(t *testing.T) {
+// Several customers change at once while the endpoint fails at random. Nothing is lost, and no
+// event of a customer is tried before the one before it has arrived.
+func TestOrder_RandomFailures_EventsOfACustomerInOrder(t *testing.T) {
 	t.Parallel()
 	const people, changes = 12, 24
 	seed := t.Name()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(func(r receiver.Request) receiver.Answer { return fate(seed, r) })
 	var group sync.WaitGroup
 	for i := range people {
@@ -67,8 +66,8 @@ func TestOrder_OfOneCustomerUnderRandomFailures(t *testing.T) {
 	t.Logf("%d events, %d failures", all, failed)
 }
 
-// liveThrough creates a customer, renames it so often and archives it.
-func (s *stage) liveThrough(t *testing.T, name string, changes int) {
+// liveThrough creates a customer, renames it the given number of times and archives it.
+func (s *fixture) liveThrough(t *testing.T, name string, changes int) {
 	t.Helper()
 	customer, err := s.Customers.Create(t.Context(), s.org, customers.Draft{Name: name + " 000"})
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *stage) liveThrough(t *testing.T, name string, changes int) {
 
 // requireInOrder follows each customer through the requests: an event is tried only after
 // every earlier one arrived, with the same bytes each time.
-func requireInOrder(t *testing.T, s *stage, seed string, all int) {
+func requireInOrder(t *testing.T, s *fixture, seed string, all int) {
 	t.Helper()
 	arrived, bodies, total := map[string]string{}, map[string][]byte{}, 0
 	for _, request := range s.receiver.Requests() {
@@ -113,7 +112,7 @@ func requireInOrder(t *testing.T, s *stage, seed string, all int) {
 	}
 }
 
-// follows is the only state that comes after one.
+// follows is the only state that may come after a state.
 func follows(state string) string {
 	if state == "024pending" {
 		return "024archived"
@@ -123,11 +122,11 @@ func follows(state string) string {
 	return fmt.Sprintf("%03dpending", number+1)
 }
 
-// TestOrder_OneCustomerWaitsTheOthersDoNot: while the first event of a customer fails, its
-// later ones are held and those of others arrive.
-func TestOrder_OneCustomerWaitsTheOthersDoNot(t *testing.T) {
+// While the first event of a customer fails, its later events are held and those of other
+// customers arrive.
+func TestOrder_FailingCustomer_OthersGoOn(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	made := s.customers(t, 2)
 	s.awaitCount(t, webhooks.Succeeded, 2)
 	s.receiver.Answer(func(r receiver.Request) receiver.Answer {

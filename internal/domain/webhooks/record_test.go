@@ -16,8 +16,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// written counts what a transaction left behind.
-func (s *stage) written(t *testing.T) (written [4]int) {
+// written counts events, deliveries, lane rows and customers.
+func (s *fixture) written(t *testing.T) (written [4]int) {
 	t.Helper()
 	for i, sql := range []string{
 		`SELECT count(*) FROM events WHERE org_id = @org_id`,
@@ -32,10 +32,9 @@ func (s *stage) written(t *testing.T) (written [4]int) {
 
 var errAfter = errors.New("the verb failed after it recorded")
 
-// TestRecord_IsPartOfItsTransaction: a verb that fails leaves nothing, whenever it fails.
-func TestRecord_IsPartOfItsTransaction(t *testing.T) {
+func TestRecord_FailedTransaction_LeavesNothing(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	s.Customer(t, s.org)
 	before := s.written(t)
 	require.Equal(t, [4]int{1, 1, 1, 1}, before)
@@ -77,10 +76,9 @@ func TestRecord_IsPartOfItsTransaction(t *testing.T) {
 	s.awaitCount(t, webhooks.Succeeded, 6)
 }
 
-// TestRecord_PanicLeavesNothing too.
-func TestRecord_PanicLeavesNothing(t *testing.T) {
+func TestRecord_Panic_LeavesNothing(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	require.Panics(t, func() {
 		_ = s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
 			require.NoError(t, s.Cell.Events.RecordTx(ctx, tx, events.Draft{Type: events.ContactCreated}))
@@ -90,10 +88,9 @@ func TestRecord_PanicLeavesNothing(t *testing.T) {
 	require.Equal(t, [4]int{}, s.written(t))
 }
 
-// TestMatching_ByTypeNumberAndOrganization lists who gets what.
-func TestMatching_ByTypeNumberAndOrganization(t *testing.T) {
+func TestRecord_MatchesByTypeNumberAndOrganization(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	one, two, three := "100000000000001", "100000000000002", "100000000000003"
 	for _, number := range []string{one, two, three} {
 		s.Attach(t, s.org, number, nil)
@@ -148,10 +145,10 @@ func TestMatching_ByTypeNumberAndOrganization(t *testing.T) {
 	require.Empty(t, page.Items)
 }
 
-// TestRecord_EnvelopeAndKey: exactly four fields, the key in them, the provider's bytes untouched.
+// The envelope has exactly four fields and contains the key. A given body is posted unchanged.
 func TestRecord_EnvelopeAndKey(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	raw := []byte("{\"b\":1,  \"a\":\"<&>\u2028\",\"n\":12345678901234567}\n")
 	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
 		return s.Cell.Events.RecordTx(ctx, tx, []events.Draft{

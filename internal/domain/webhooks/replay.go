@@ -86,8 +86,12 @@ func (s *Service) Test(ctx context.Context, org orgs.ID, id SubscriptionID, exam
 func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, draft ReplayDraft) (Replayed, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Replayed, error) {
 		if draft.SubscriptionID != nil {
-			if _, err := subscriptionByID(ctx, tx, *draft.SubscriptionID); err != nil {
-				return Replayed{}, at(notFound(err), "subscription_id")
+			_, err := subscriptionByID(ctx, tx, *draft.SubscriptionID)
+			if errors.Is(err, postgres.ErrNoRow) {
+				err = fault.NotFound("webhook subscription").At("subscription_id")
+			}
+			if err != nil {
+				return Replayed{}, err
 			}
 		}
 		filter := Filter{
@@ -100,14 +104,6 @@ func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, draft ReplayDraft
 		}
 		return Replayed{Matched: matched, Replayed: matched}, s.beginReplayTx(ctx, tx, filter)
 	})
-}
-
-// at names the field that a refusal is about.
-func at(err error, param string) error {
-	if refusal, is := err.(*fault.Error); is { //nolint:errorlint // made just above
-		return refusal.At(param)
-	}
-	return err
 }
 
 type replayID = ids.Public[replayKind]

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// kill sets deliveries dead and takes them out of their lanes.
-func (s *stage) kill(t *testing.T) {
+// kill makes deliveries dead and takes them out of their lanes.
+func (s *fixture) kill(t *testing.T) {
 	t.Helper()
 	s.exec(t, `UPDATE webhook_deliveries SET status = 'dead', troubled = true, attempt_count = 10, next_attempt_at = NULL
 WHERE org_id = @org_id AND status <> 'succeeded'`, nil)
@@ -24,17 +24,17 @@ WHERE org_id = @org_id AND status <> 'succeeded'`, nil)
 	s.exec(t, `DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM lanes WHERE org_id = @org_id)`, nil)
 }
 
-// replayDead runs a bulk replay; replayed is what it promises.
-func (s *stage) replayDead(t *testing.T, draft webhooks.ReplayDraft) webhooks.Replayed {
+// replayDead starts a bulk replay and returns its counts.
+func (s *fixture) replayDead(t *testing.T, draft webhooks.ReplayDraft) webhooks.Replayed {
 	t.Helper()
 	replayed, err := s.Webhooks.ReplayDead(t.Context(), s.org, draft)
 	require.NoError(t, err)
 	return replayed
 }
 
-func TestReplay_OfOne(t *testing.T) {
+func TestReplay_One_NewDeliveryOfTheSameEvent(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	customer := s.Customer(t, s.org)
 	first := s.await(t, customer, webhooks.Succeeded, 1)
 	seen := map[webhooks.DeliveryID]bool{first.ID: true}
@@ -61,10 +61,10 @@ func TestReplay_OfOne(t *testing.T) {
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 }
 
-// TestReplay_OutlivesItsEvent: events go after 30 days, a late replay of one stays longer.
-func TestReplay_OutlivesItsEvent(t *testing.T) {
+// Events are kept for 30 days; a late replay of one is kept longer.
+func TestReplay_EventExpired_DeliveryIsStillShown(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	delivery := s.of(t, s.Customer(t, s.org))
 	s.exec(t, `DELETE FROM events WHERE org_id = @org_id`, nil)
 	detail, err := s.Webhooks.Delivery(t.Context(), s.org, delivery.ID)
@@ -74,10 +74,9 @@ func TestReplay_OutlivesItsEvent(t *testing.T) {
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 }
 
-// TestReplayDead_InOrder: the events of a customer come in their order once more.
-func TestReplayDead_InOrder(t *testing.T) {
+func TestReplayDead_EventsOfACustomerInOrder(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.pause(t)
 	for range 6 {
 		s.liveThrough(t, "Customer 01", 8)
@@ -101,7 +100,7 @@ func TestReplayDead_InOrder(t *testing.T) {
 
 func TestReplayDead_Filters(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	other := s.subscribe(t, webhooks.Draft{URL: s.receiver.URL + "/other"})
 	off := s.subscribe(t, webhooks.Draft{URL: s.receiver.URL + "/off"})
 	made := s.customers(t, 4)
@@ -155,11 +154,11 @@ WITH one AS (
 INSERT INTO webhook_deliveries (org_id, id, subscription_id, event_id, event_key, event_type, status, troubled, attempt_count)
 SELECT @org_id, ulid(@now), subscription_id, event_id, event_key, event_type, 'dead', true, 10 FROM one, generate_series(1, @many::int)`
 
-// TestReplayDead_ManySurviveARestart of the worker between the portions.
-func TestReplayDead_ManySurviveARestart(t *testing.T) {
+// The worker stops between the portions.
+func TestReplayDead_WorkerRestarts_AllAreReplayed(t *testing.T) {
 	t.Parallel()
 	const many = 1_234
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	s.Customer(t, s.org)
 	s.kill(t)
 	s.exec(t, sqlManyDead, postgres.Args{"now": s.Clock.Now(), "many": many - 1})
@@ -182,11 +181,11 @@ func TestReplayDead_ManySurviveARestart(t *testing.T) {
 	require.Equal(t, many, s.count(t, `SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND replayed_from IS NOT NULL`, nil))
 }
 
-// TestReplay_BehindWhatJustHappened: replays stand behind live events in their lane, which
-// lets some of them pass. What arrives beside each other has no order.
-func TestReplay_BehindWhatJustHappened(t *testing.T) {
+// Replays have the second priority of their lane, which starts one of them now and then.
+// Deliveries that are sent at once arrive in any order.
+func TestReplay_LiveEventsFirst(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.pause(t)
 	s.customers(t, 20)
 	s.kill(t)
@@ -210,12 +209,12 @@ func TestReplay_BehindWhatJustHappened(t *testing.T) {
 	s.awaitCount(t, webhooks.Succeeded, 25)
 }
 
-// TestTest_SendsTheContractsExample of each of the sixteen events, whatever is subscribed to.
-func TestTest_SendsTheContractsExample(t *testing.T) {
+// It sends the example of each of the sixteen events, whatever the subscription names.
+func TestTest_SendsTheExampleOfTheContract(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.Load()
 	require.NoError(t, err)
-	s := newStage(t)
+	s := newFixture(t)
 	s.patch(t, webhooks.Patch{Events: to([]events.Type{events.MessageSent})})
 	for _, of := range events.Catalogue() {
 		body, err := contract.WebhookExample(string(of))
@@ -241,11 +240,11 @@ func TestTest_SendsTheContractsExample(t *testing.T) {
 	require.Empty(t, s.list(t, webhooks.Filter{SubscriptionID: &other.ID}), "a test is for one subscription")
 }
 
-// TestRestore_MakesTheLanesAgain, as after a move: everything that waits is delivered, each
-// customer's events in order, what is paused stays paused.
-func TestRestore_MakesTheLanesAgain(t *testing.T) {
+// As after a move: all waiting deliveries are sent, those of each customer in order, and a
+// paused subscription stays paused.
+func TestRestore_LanesAreRebuilt(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	paused := s.subscribe(t, webhooks.Draft{URL: s.receiver.URL + "/paused"})
 	_, err := s.Webhooks.Update(t.Context(), s.org, paused.ID, webhooks.Patch{Status: to(webhooks.Paused)})
 	require.NoError(t, err)

@@ -76,27 +76,20 @@ type DeliveryResource struct {
 	AttemptCount   int            `json:"attempt_count"`
 	LastAttemptAt  *clock.Stamp   `json:"last_attempt_at"`
 	NextAttemptAt  *clock.Stamp   `json:"next_attempt_at"`
-	AnswerResource
+	answered
+	ErrorMessage string            `json:"error_message,omitempty"`
 	ReplayedFrom *DeliveryID       `json:"replayed_from"`
 	Payload      json.RawMessage   `json:"payload,omitempty"`
 	CreatedAt    clock.Stamp       `json:"created_at"`
 	Attempts     []AttemptResource `json:"attempts,omitzero"`
 }
 
-// AnswerResource is what an attempt ended with.
-type AnswerResource struct {
-	ResponseStatus      *int    `json:"response_status"`
-	ResponseBodySnippet *string `json:"response_body_snippet"`
-	DurationMs          *int    `json:"duration_ms"`
-	ErrorCode           *string `json:"error_code,omitempty"`
-	ErrorMessage        string  `json:"error_message,omitempty"`
-}
-
 // AttemptResource is the JSON of one try.
 type AttemptResource struct {
 	Attempt int         `json:"attempt"`
 	At      clock.Stamp `json:"at"`
-	AnswerResource
+	answered
+	ErrorMessage string `json:"error_message,omitempty"`
 }
 
 // Resource prints the delivery without its payload.
@@ -105,7 +98,7 @@ func (d Delivery) Resource() DeliveryResource {
 		ID: d.ID, Object: "webhook_delivery", SubscriptionID: d.SubscriptionID, EventType: d.EventType, EventID: d.EventKey,
 		Status: d.Status, AttemptCount: d.AttemptCount,
 		LastAttemptAt: clock.StampOrNil(d.LastAttemptAt), NextAttemptAt: clock.StampOrNil(d.NextAttemptAt),
-		AnswerResource: d.answered.resource(), ReplayedFrom: d.ReplayedFrom, CreatedAt: clock.Stamp(d.ID.CreatedAt()),
+		answered: d.answered, ErrorMessage: d.message(), ReplayedFrom: d.ReplayedFrom, CreatedAt: clock.Stamp(d.ID.CreatedAt()),
 	}
 }
 
@@ -115,25 +108,18 @@ func (d Detail) Resource() DeliveryResource {
 	resource.Payload, resource.Attempts = d.Body, []AttemptResource{}
 	for _, one := range d.Attempts {
 		resource.Attempts = append(resource.Attempts, AttemptResource{
-			Attempt: one.Attempt, At: clock.Stamp(one.ID.CreatedAt()), AnswerResource: one.resource(),
+			Attempt: one.Attempt, At: clock.Stamp(one.ID.CreatedAt()), answered: one.answered, ErrorMessage: one.message(),
 		})
 	}
 	return resource
 }
 
-func (a answered) resource() AnswerResource {
-	resource := AnswerResource{
-		ResponseStatus: a.ResponseStatus, ResponseBodySnippet: a.ResponseBodySnippet, DurationMs: a.DurationMs, ErrorCode: a.ErrorCode,
+// message says what went wrong and what to do; empty after success.
+func (a answered) message() string {
+	if a.ErrorCode == nil {
+		return ""
 	}
-	if a.ErrorCode != nil {
-		resource.ErrorMessage = a.message(*a.ErrorCode)
-	}
-	return resource
-}
-
-// message tells a person what went wrong and what to do.
-func (a answered) message(code string) string {
-	if sentence, known := sentences()[code]; known {
+	if sentence, known := sentences()[*a.ErrorCode]; known {
 		return sentence
 	}
 	if a.ResponseStatus != nil {
@@ -154,12 +140,3 @@ func sentences() map[string]string {
 		"response_too_large": "The endpoint's answer is too large. A status is enough.",
 	}
 }
-
-// ReplayResource is the JSON of a bulk replay.
-type ReplayResource struct {
-	Matched  int `json:"matched"`
-	Replayed int `json:"replayed"`
-}
-
-// Resource prints the counts.
-func (r Replayed) Resource() ReplayResource { return ReplayResource(r) }

@@ -19,17 +19,17 @@ func schedule() []time.Duration {
 	}
 }
 
-// until moves the clock to a moment and has what is due begun.
-func (s *stage) until(t *testing.T, at time.Time) {
+// until moves the clock to a moment and wakes what is due.
+func (s *fixture) until(t *testing.T, at time.Time) {
 	t.Helper()
 	s.Pass(t, at.Sub(s.Clock.Now()))
 }
 
-// TestSchedule_EveryStepToTheMillisecond walks one delivery through its ten attempts: each
-// comes at its time, which lies within the jitter of its step, and not a millisecond before.
-func TestSchedule_EveryStepToTheMillisecond(t *testing.T) {
+// Each of ten attempts starts at its time, which lies within the jitter of its step, and not a
+// millisecond before.
+func TestSchedule_EachStepToTheMillisecond(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(exceptBarriers(receiver.Answer{Status: 500, Body: []byte("no")}))
 	customer := s.Customer(t, s.org)
 	delivery := s.await(t, customer, webhooks.Failed, 1)
@@ -57,7 +57,7 @@ func TestSchedule_EveryStepToTheMillisecond(t *testing.T) {
 }
 
 // requireAttempts checks what arrived and what is kept of ten attempts.
-func (s *stage) requireAttempts(t *testing.T, delivery webhooks.Delivery, customer customers.Customer) {
+func (s *fixture) requireAttempts(t *testing.T, delivery webhooks.Delivery, customer customers.Customer) {
 	t.Helper()
 	detail, err := s.Webhooks.Delivery(t.Context(), s.org, delivery.ID)
 	require.NoError(t, err)
@@ -83,11 +83,11 @@ func (s *stage) requireAttempts(t *testing.T, delivery webhooks.Delivery, custom
 	require.Equal(t, *delivery.LastAttemptAt, detail.Attempts[9].ID.CreatedAt())
 }
 
-// TestSchedule_YoungOnesAreNotGivenUp: a delivery that spent its ten attempts within a day
-// (endpoints that are changed have their deliveries hurried) goes on every ten hours.
-func TestSchedule_YoungOnesAreNotGivenUp(t *testing.T) {
+// A delivery that spent ten attempts within a day (a new URL makes retries due at once) is
+// tried every ten hours.
+func TestSchedule_YoungDelivery_IsNotGivenUp(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(exceptBarriers(receiver.Answer{Status: 500}))
 	customer := s.Customer(t, s.org)
 	delivery := s.await(t, customer, webhooks.Failed, 1)
@@ -101,11 +101,10 @@ func TestSchedule_YoungOnesAreNotGivenUp(t *testing.T) {
 	s.await(t, customer, webhooks.Dead, 11)
 }
 
-// TestSchedule_WaitsFromTheEndOfAnAttempt: an endpoint that takes its time before it fails
-// is left alone as long as one that fails at once.
-func TestSchedule_WaitsFromTheEndOfAnAttempt(t *testing.T) {
+// A slow failure is followed by as long a wait as a fast one.
+func TestSchedule_WaitCountsFromTheEndOfAnAttempt(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	hold := make(chan struct{})
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500, Hold: hold}))
 	customer := s.Customer(t, s.org)
@@ -118,10 +117,10 @@ func TestSchedule_WaitsFromTheEndOfAnAttempt(t *testing.T) {
 	require.LessOrEqual(t, wait, 5500*time.Millisecond)
 }
 
-// TestSchedule_RetryAfter asks over real HTTP; next_internal_test.go knows all forms.
+// Over real HTTP; next_internal_test.go covers all forms of the header.
 func TestSchedule_RetryAfter(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	now := s.Clock.Now()
 	for asked, want := range map[string][2]time.Duration{
 		"8":  {8 * time.Second, 8 * time.Second},

@@ -104,7 +104,8 @@ func (s *Service) MintSecret(ctx context.Context, org orgs.ID, id SubscriptionID
 		if err := insertSecret(ctx, tx, secret); err != nil {
 			return Secret{}, err
 		}
-		return secret, bumpVersion(ctx, tx, id)
+		subscription.Version++ // senders read the secrets again
+		return secret, updateSubscription(ctx, tx, subscription)
 	})
 }
 
@@ -128,6 +129,7 @@ func (s *Service) RevokeSecret(ctx context.Context, org orgs.ID, id Subscription
 		if err := deleteSecret(ctx, tx, id, secretID); err != nil {
 			return Secret{}, err
 		}
-		return revoked, bumpVersion(ctx, tx, id)
+		subscription.Version++
+		return revoked, updateSubscription(ctx, tx, subscription)
 	})
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// mint adds a secret; the current ones expire in so many seconds, unless negative.
-func (s *stage) mint(t *testing.T, expire int64) webhooks.Secret {
+// mint adds a secret. The current secrets expire in the given seconds; negative: they do not.
+func (s *fixture) mint(t *testing.T, expire int64) webhooks.Secret {
 	t.Helper()
 	s.Pass(t, time.Millisecond) // the newest secret is newer
 	draft := webhooks.SecretDraft{}
@@ -37,7 +37,7 @@ func (s *stage) mint(t *testing.T, expire int64) webhooks.Secret {
 	return minted
 }
 
-func (s *stage) revoke(t *testing.T, id webhooks.SecretID) error {
+func (s *fixture) revoke(t *testing.T, id webhooks.SecretID) error {
 	t.Helper()
 	_, err := s.Webhooks.RevokeSecret(t.Context(), s.org, s.Subscription.ID, id)
 	return err
@@ -45,7 +45,7 @@ func (s *stage) revoke(t *testing.T, id webhooks.SecretID) error {
 
 // requireSigned makes an event and checks that its request is signed by these secrets,
 // each with one v1, by no other, and that the newest signs the body alone.
-func (s *stage) requireSigned(t *testing.T, secrets ...string) {
+func (s *fixture) requireSigned(t *testing.T, secrets ...string) {
 	t.Helper()
 	delivery := s.await(t, s.Customer(t, s.org), webhooks.Succeeded, 1)
 	requests := s.receiver.Requests()
@@ -58,7 +58,7 @@ func (s *stage) requireSigned(t *testing.T, secrets ...string) {
 
 func TestSecrets_RotationAndExpiry(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	first := s.InitialSecret
 	s.requireSigned(t, first)
 	second := s.mint(t, -1)
@@ -85,10 +85,10 @@ func TestSecrets_RotationAndExpiry(t *testing.T) {
 	s.requireSigned(t, sixth.Plaintext)
 }
 
-// TestSecrets_EveryAttemptIsSignedAnew: by who is active then, with the time of then.
-func TestSecrets_EveryAttemptIsSignedAnew(t *testing.T) {
+// Each attempt is signed by the secrets that are active then, with the time of the attempt.
+func TestSecrets_EachAttemptIsSignedAgain(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.receiver.Answer(receiver.Sequence(receiver.Answer{Status: 500}, receiver.Answer{Status: 500}, receiver.Answer{}))
 	customer := s.Customer(t, s.org)
 	delivery := s.await(t, customer, webhooks.Failed, 1)
@@ -106,11 +106,11 @@ func TestSecrets_EveryAttemptIsSignedAnew(t *testing.T) {
 	}
 }
 
-// TestSecrets_RotateWhileDeliveriesFlow: events recorded after a revocation was answered
-// are signed by the rest alone; every request verifies with a secret of its time.
-func TestSecrets_RotateWhileDeliveriesFlow(t *testing.T) {
+// Events that are recorded after a revocation was answered are signed by the other secrets
+// only. Every request verifies with a secret of its time.
+func TestSecrets_RotatedUnderLoad_EachRequestVerifies(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	secrets, current := []string{s.InitialSecret}, s.Subscription.Secrets[0].ID
 	revokedBy := map[string]int{} // the customer's name: how many secrets were revoked before its event
 	for round := range 6 {
@@ -141,7 +141,7 @@ func TestSecrets_RotateWhileDeliveriesFlow(t *testing.T) {
 
 func TestSecrets_AtMostFive(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	for range 4 {
 		s.mint(t, -1)
 	}
@@ -156,9 +156,9 @@ func TestSecrets_AtMostFive(t *testing.T) {
 	require.Len(t, s.subscription(t).Secrets, 5)
 }
 
-func TestSecrets_AtMostFive_AtOnce(t *testing.T) {
+func TestSecrets_AtMostFive_MintedConcurrently(t *testing.T) {
 	t.Parallel()
-	s := idleStage(t)
+	s := newIdleFixture(t)
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
@@ -175,11 +175,10 @@ func TestSecrets_AtMostFive_AtOnce(t *testing.T) {
 	require.Len(t, s.subscription(t).Secrets, 1, "one always remains")
 }
 
-// TestSecrets_AreNowhereInTheClear reads every table and every line of the log.
-func TestSecrets_AreNowhereInTheClear(t *testing.T) {
+func TestSecrets_NoPlaintextInTablesOrLog(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
-	s := stageWith(t, canary.Logger(t, slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), safehttp.Config{})
+	s := newFixtureWith(t, canary.Logger(t, slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), safehttp.Config{})
 	s.receiver.Answer(receiver.Sequence(receiver.Answer{Status: 500}, receiver.Answer{Status: 410}))
 	secrets := []string{s.InitialSecret, s.mint(t, -1).Plaintext, s.mint(t, 100).Plaintext}
 	s.customers(t, 2)
@@ -195,8 +194,8 @@ func TestSecrets_AreNowhereInTheClear(t *testing.T) {
 	}
 }
 
-// dump is the text of every row of every table.
-func (s *stage) dump(t *testing.T) (text string, tables int) {
+// dump returns the text of every row of every table.
+func (s *fixture) dump(t *testing.T) (text string, tables int) {
 	t.Helper()
 	system := s.DB.System("look for secrets")
 	names, err := postgres.Many[string](t.Context(), system, `
@@ -230,10 +229,10 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-// stageWith is a stage whose cell writes to a log and posts by other rules.
-func stageWith(t *testing.T, logger *slog.Logger, config safehttp.Config) *stage {
+// newFixtureWith makes a fixture with its own logger and settings of the HTTP client.
+func newFixtureWith(t *testing.T, logger *slog.Logger, config safehttp.Config) *fixture {
 	t.Helper()
-	s := &stage{World: factory.New(t), receiver: receiver.New(t)}
+	s := &fixture{World: factory.New(t), receiver: receiver.New(t)}
 	ring, err := sealed.NewKeyring([]string{canary.Master})
 	require.NoError(t, err)
 	config.AllowNetworks, config.CAFile = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, receiver.CAFile(t)

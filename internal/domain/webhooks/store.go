@@ -69,16 +69,6 @@ func listSubscriptions(ctx context.Context, scope postgres.Scope, slice paging.S
 	return postgres.Many[Subscription](ctx, scope, sqlListSubscriptions, postgres.Args{"after": after, "limit": slice.Limit + 1})
 }
 
-const sqlAllSubscriptions = `
-SELECT ` + columns + `
-FROM webhook_subscriptions
-WHERE org_id = @org_id
-ORDER BY id`
-
-func allSubscriptions(ctx context.Context, scope postgres.Scope) ([]Subscription, error) {
-	return postgres.Many[Subscription](ctx, scope, sqlAllSubscriptions, nil)
-}
-
 const sqlUpdateSubscription = `
 UPDATE webhook_subscriptions
 SET url = @url,
@@ -105,18 +95,6 @@ func updateSubscription(ctx context.Context, tx *postgres.Tx, s Subscription) er
 		"consecutive_failures": s.ConsecutiveFailures, "failing_since": s.FailingSince, "breaker_step": s.BreakerStep,
 		"breaker_until": s.BreakerUntil, "warned": s.Warned, "updated_at": s.UpdatedAt,
 	})
-	return err
-}
-
-const sqlBumpVersion = `
-UPDATE webhook_subscriptions
-SET version = version + 1
-WHERE org_id = @org_id
-  AND id = @id`
-
-// bumpVersion has senders read the subscription and its secrets again.
-func bumpVersion(ctx context.Context, tx *postgres.Tx, id SubscriptionID) error {
-	_, err := tx.Exec(ctx, sqlBumpVersion, postgres.Args{"id": id})
 	return err
 }
 

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -68,18 +69,16 @@ ORDER BY id DESC
 LIMIT @limit`, args)
 }
 
-const sqlOfEnabled = `
-  AND EXISTS (
-      SELECT FROM webhook_subscriptions s
-      WHERE s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled')`
-
 // countReplayable counts the deliveries of subscriptions that are not disabled.
 func countReplayable(ctx context.Context, tx *postgres.Tx, filter Filter, now time.Time) (int, error) {
 	where, args := filter.where(now)
 	return postgres.One[int](ctx, tx, `
 SELECT count(*)
 FROM webhook_deliveries d
-WHERE `+where+sqlOfEnabled, args)
+WHERE `+where+`
+  AND EXISTS (
+      SELECT FROM webhook_subscriptions s
+      WHERE s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled')`, args)
 }
 
 const sqlDeliveryByID = `
@@ -197,10 +196,8 @@ func columnsOf(made []outcome) (_ postgres.Args, allAtOnce bool) {
 	attempts, ats, nexts := make([]int16, count), make([]time.Time, count), make([]*time.Time, count)
 	responses, snippets, durations, codes := make([]*int16, count), make([]*string, count), make([]int32, count), make([]*string, count)
 	allAtOnce = true
-	least, greatest := ids.Ceiling[deliveryKind](), DeliveryID{}
 	for i, one := range made {
-		id := one.delivery.ID
-		deliveries[i], statuses[i], ats[i], nexts[i] = id, one.deliveryStatus(), one.at, one.retryAt
+		deliveries[i], statuses[i], ats[i], nexts[i] = one.delivery.ID, one.deliveryStatus(), one.at, one.retryAt
 		attempts[i] = int16(min(one.delivery.AttemptCount+1, 1<<15-1)) //nolint:gosec // bounded
 		durations[i] = int32(one.took.Milliseconds())                  //nolint:gosec // seconds
 		if one.status != 0 {
@@ -210,16 +207,12 @@ func columnsOf(made []outcome) (_ postgres.Args, allAtOnce bool) {
 			codes[i] = &one.code
 		}
 		allAtOnce = allAtOnce && one.succeeded() && attempts[i] == 1
-		if id.Any().Compare(least.Any()) < 0 {
-			least = id
-		}
-		if id.Any().Compare(greatest.Any()) > 0 {
-			greatest = id
-		}
 	}
+	byID := func(a, b DeliveryID) int { return a.Any().Compare(b.Any()) }
 	return postgres.Args{
 		"ids": deliveries, "statuses": statuses, "attempts": attempts, "ats": ats, "nexts": nexts, "responses": responses,
-		"snippets": snippets, "durations": durations, "codes": codes, "least": least, "greatest": greatest,
+		"snippets": snippets, "durations": durations, "codes": codes,
+		"least": slices.MinFunc(deliveries, byID), "greatest": slices.MaxFunc(deliveries, byID),
 	}, allAtOnce
 }
 

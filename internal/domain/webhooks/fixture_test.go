@@ -26,8 +26,8 @@ import (
 
 const tick = 5 * time.Millisecond
 
-// TestMain runs more tests beside each other than there are cores: they wait, mostly for
-// River to start, which takes it a second or two.
+// TestMain runs more tests in parallel than there are cores, because they mostly wait: River
+// takes a second or two to start.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if runtime.GOMAXPROCS(0) < atOnce {
@@ -38,17 +38,17 @@ func TestMain(m *testing.M) {
 
 const atOnce = 4
 
-// idleStage is a stage on which nobody works yet.
-func idleStage(t *testing.T) *stage {
+// newIdleFixture runs no workers.
+func newIdleFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{World: factory.New(t), receiver: receiver.New(t)}
+	s := &fixture{World: factory.New(t), receiver: receiver.New(t)}
 	s.org, _ = s.World.Org(t)
 	s.Subscription = s.subscribe(t, webhooks.Draft{})
 	return s
 }
 
-// subscribe makes a subscription to everything, at the stage's receiver unless said otherwise.
-func (s *stage) subscribe(t *testing.T, draft webhooks.Draft) webhooks.Subscription {
+// subscribe makes a subscription to everything, at the fixture's receiver unless said otherwise.
+func (s *fixture) subscribe(t *testing.T, draft webhooks.Draft) webhooks.Subscription {
 	t.Helper()
 	if draft.URL == "" {
 		draft.URL = s.receiver.URL
@@ -61,8 +61,8 @@ func (s *stage) subscribe(t *testing.T, draft webhooks.Draft) webhooks.Subscript
 	return made
 }
 
-// patch changes the stage's subscription.
-func (s *stage) patch(t *testing.T, change webhooks.Patch) webhooks.Subscription {
+// patch changes the fixture's subscription.
+func (s *fixture) patch(t *testing.T, change webhooks.Patch) webhooks.Subscription {
 	t.Helper()
 	changed, err := s.Webhooks.Update(t.Context(), s.org, s.Subscription.ID, change)
 	require.NoError(t, err)
@@ -71,15 +71,15 @@ func (s *stage) patch(t *testing.T, change webhooks.Patch) webhooks.Subscription
 
 func to[T any](value T) patch.Field[T] { return patch.To(value) }
 
-func (s *stage) subscription(t *testing.T) webhooks.Subscription {
+func (s *fixture) subscription(t *testing.T) webhooks.Subscription {
 	t.Helper()
 	found, err := s.Webhooks.Get(t.Context(), s.org, s.Subscription.ID)
 	require.NoError(t, err)
 	return found
 }
 
-// customers makes so many, each a millisecond after the one before.
-func (s *stage) customers(t *testing.T, count int) []customers.Customer {
+// customers makes count customers, each a millisecond after the one before.
+func (s *fixture) customers(t *testing.T, count int) []customers.Customer {
 	t.Helper()
 	made := make([]customers.Customer, count)
 	for i := range made {
@@ -89,14 +89,14 @@ func (s *stage) customers(t *testing.T, count int) []customers.Customer {
 	return made
 }
 
-// rename makes another event of a customer.
-func (s *stage) rename(t *testing.T, customer customers.Customer, name string) {
+// rename changes a customer, which records an event.
+func (s *fixture) rename(t *testing.T, customer customers.Customer, name string) {
 	t.Helper()
 	_, err := s.Customers.Update(t.Context(), s.org, customer.ID, customers.Patch{Name: to(name)})
 	require.NoError(t, err)
 }
 
-func (s *stage) list(t *testing.T, filter webhooks.Filter) []webhooks.Delivery {
+func (s *fixture) list(t *testing.T, filter webhooks.Filter) []webhooks.Delivery {
 	t.Helper()
 	page, err := s.Webhooks.Deliveries(t.Context(), s.org, filter, paging.Slice[webhooks.DeliveryID]{Limit: 5000})
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func (s *stage) list(t *testing.T, filter webhooks.Filter) []webhooks.Delivery {
 }
 
 // of is the newest delivery of a customer's events.
-func (s *stage) of(t *testing.T, customer customers.Customer) webhooks.Delivery {
+func (s *fixture) of(t *testing.T, customer customers.Customer) webhooks.Delivery {
 	t.Helper()
 	for _, delivery := range s.list(t, webhooks.Filter{}) {
 		if delivery.SubjectID == customer.ID.Any() {
@@ -116,7 +116,7 @@ func (s *stage) of(t *testing.T, customer customers.Customer) webhooks.Delivery 
 }
 
 // await waits until a customer's newest delivery has a state.
-func (s *stage) await(t *testing.T, customer customers.Customer, status webhooks.DeliveryStatus, attempts int) webhooks.Delivery {
+func (s *fixture) await(t *testing.T, customer customers.Customer, status webhooks.DeliveryStatus, attempts int) webhooks.Delivery {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(tick) {
 		found := s.of(t, customer)
@@ -127,8 +127,8 @@ func (s *stage) await(t *testing.T, customer customers.Customer, status webhooks
 	}
 }
 
-// awaitCount waits until so many deliveries have a status, and tells of those that have another.
-func (s *stage) awaitCount(t *testing.T, status webhooks.DeliveryStatus, count int) {
+// awaitCount waits until count deliveries have a status, and logs the others when it gives up.
+func (s *fixture) awaitCount(t *testing.T, status webhooks.DeliveryStatus, count int) {
 	t.Helper()
 	reached := func() bool {
 		return s.count(t, `SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND status = @status`,
@@ -148,15 +148,15 @@ func (s *stage) awaitCount(t *testing.T, status webhooks.DeliveryStatus, count i
 	}
 }
 
-// count asks the database behind the product's back.
-func (s *stage) count(t *testing.T, sql string, args postgres.Args) int {
+// count reads a number directly from the database.
+func (s *fixture) count(t *testing.T, sql string, args postgres.Args) int {
 	t.Helper()
 	count, err := postgres.One[int](t.Context(), s.DB.Of(s.org), sql, args)
 	require.NoError(t, err)
 	return count
 }
 
-func (s *stage) exec(t *testing.T, sql string, args postgres.Args) {
+func (s *fixture) exec(t *testing.T, sql string, args postgres.Args) {
 	t.Helper()
 	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
 		_, err := tx.Exec(ctx, sql, args)
@@ -164,9 +164,9 @@ func (s *stage) exec(t *testing.T, sql string, args postgres.Args) {
 	}))
 }
 
-// barrier proves that the lane was drained up to now: an event without a subject that
-// succeeds comes after everything that is due.
-func (s *stage) barrier(t *testing.T) {
+// barrier waits until the lane was drained up to now: it sends an event that is due after all
+// others and waits until that succeeds.
+func (s *fixture) barrier(t *testing.T) {
 	t.Helper()
 	s.Wake(t)
 	delivery, err := s.Webhooks.Test(t.Context(), s.org, s.Subscription.ID, example(t))
@@ -187,7 +187,7 @@ func example(t *testing.T) events.Draft {
 	return draft
 }
 
-// isBarrier tells the requests of barriers from others.
+// isBarrier reports whether a request was made by barrier.
 func isBarrier(r receiver.Request) bool { return r.Event() == string(events.ContactCreated) }
 
 // exceptBarriers answers everything but barriers.
@@ -223,8 +223,8 @@ func signatures(r receiver.Request) (v1 []string) {
 	return v1
 }
 
-// inTx runs a transaction of the stage's organization.
-func (s *stage) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.Tx) error) error {
+// inTx runs a transaction of the fixture's organization.
+func (s *fixture) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.Tx) error) error {
 	t.Helper()
 	_, err := postgres.InTx(t.Context(), s.DB, s.org, func(tx *postgres.Tx) (struct{}, error) {
 		return struct{}{}, verb(t.Context(), tx)
@@ -233,7 +233,7 @@ func (s *stage) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.T
 }
 
 // otherOrg makes a second organization in the same cell.
-func (s *stage) otherOrg(t *testing.T) orgs.ID {
+func (s *fixture) otherOrg(t *testing.T) orgs.ID {
 	t.Helper()
 	org, _ := s.World.Org(t)
 	return org
