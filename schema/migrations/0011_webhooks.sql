@@ -9,16 +9,16 @@ CREATE TABLE webhook_subscriptions (
     phone_number_ids text[],
     status text NOT NULL CHECK (status IN ('active', 'paused', 'disabled')),
     disabled_reason text CHECK ((status = 'disabled') = (disabled_reason IS NOT NULL)),
-    -- Deliveries before this one were discarded when the subscription was resumed.
+    -- Deliveries before this id were discarded when the subscription was resumed.
     backlog_from uuid NOT NULL,
-    -- Grows whenever what a delivery needs to know has changed: URL, status, secrets.
+    -- Incremented with each change of URL, status and secrets, so that senders read them again.
     version integer NOT NULL,
     consecutive_failures integer NOT NULL DEFAULT 0,
     failing_since timestamptz,
-    -- How often the breaker opened in a row, and until when it is open.
+    -- How many times in a row the breaker opened, and until when it is open.
     breaker_step smallint NOT NULL DEFAULT 0,
     breaker_until timestamptz,
-    -- How close to being disabled its owner was last warned, in percent.
+    -- The last warning that the subscription is about to be disabled, in percent of the way.
     warned smallint NOT NULL DEFAULT 0,
     updated_at timestamptz NOT NULL,
     PRIMARY KEY (org_id, id)
@@ -34,8 +34,9 @@ CREATE TABLE webhook_secrets (
     FOREIGN KEY (org_id, subscription_id) REFERENCES webhook_subscriptions ON DELETE CASCADE
 );
 
--- One event on its way to one subscription. A delivery that goes well is written twice,
--- the second time in place: no index holds what changes then.
+-- One event for one subscription. domain/events inserts the deliveries of an event with it;
+-- domain/webhooks owns all else. A delivery that succeeds is written twice, the second time in
+-- place: no index holds a column that changes then.
 CREATE TABLE webhook_deliveries (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -62,8 +63,8 @@ CREATE INDEX webhook_deliveries_subscription ON webhook_deliveries (org_id, subs
 CREATE INDEX webhook_deliveries_event ON webhook_deliveries (org_id, event_key, id);
 CREATE INDEX webhook_deliveries_troubled ON webhook_deliveries (org_id, id) WHERE troubled;
 
--- The attempts of deliveries that did not go well at once; the last one also stands in
--- the delivery. id is that of the attempt, for its time.
+-- The attempts of deliveries that did not succeed at the first attempt; the last attempt also
+-- stands in the delivery. The time of an attempt is in its id.
 CREATE TABLE webhook_attempts (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -78,13 +79,13 @@ CREATE TABLE webhook_attempts (
 
 CREATE INDEX webhook_attempts_delivery ON webhook_attempts (org_id, delivery_id, attempt);
 
--- Bulk replays under way: a job makes the deliveries, a few hundred at a time.
+-- Bulk replays under way: a job makes the deliveries, 50 at a time.
 CREATE TABLE webhook_replays (
     org_id uuid NOT NULL REFERENCES organizations,
     id uuid NOT NULL,
     subscription_id uuid,
     event_type text,
-    -- Dead deliveries between these are replayed; the first moves on.
+    -- Dead deliveries from next_id to before until_id are replayed; next_id moves on.
     next_id uuid NOT NULL,
     until_id uuid NOT NULL,
     PRIMARY KEY (org_id, id)

@@ -1,10 +1,12 @@
-// Package audit keeps who did what: every verb that issues, revokes, suspends, restores
-// or moves records its principal here, in its own transaction. Rows are never changed.
+// Package audit records which principal did what. Every verb that issues, revokes, suspends,
+// replays, restores or moves takes its principal as a parameter and records it here, in its own
+// transaction. Rows are never changed.
 package audit
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -12,23 +14,30 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Kind is what sort of caller acted.
+// Kind is the kind of a principal.
 type Kind string
 
-// The kinds of caller.
+// The kinds of principals.
 const (
 	Key    Kind = "key"
 	User   Kind = "user"
 	System Kind = "system"
 )
 
-// Principal is a caller: an API key, a person, or the service itself.
+// Principal is who calls a verb: an API key, a user, or the service itself. Its organization
+// is that of the transaction. Make one by ByKey, ByUser or Operator.
 type Principal struct {
 	Kind Kind
 	ID   string
 }
 
-// Operator is whoever holds the command line of the server.
+// ByKey is the principal of a request with an API key.
+func ByKey(id fmt.Stringer) Principal { return Principal{Kind: Key, ID: id.String()} }
+
+// ByUser is the principal of a person.
+func ByUser(id fmt.Stringer) Principal { return Principal{Kind: User, ID: id.String()} }
+
+// Operator is the principal of the commands of `parley admin`.
 func Operator() Principal { return Principal{Kind: System, ID: "parley admin"} }
 
 // ID names an entry.
@@ -38,7 +47,7 @@ type entryKind struct{}
 
 func (entryKind) Prefix() string { return "" }
 
-// Entry is one deed.
+// Entry is one recorded action.
 type Entry struct {
 	ID        ID
 	ActorKind Kind
@@ -61,7 +70,7 @@ const sqlInsert = `
 INSERT INTO audit_log (org_id, id, actor_kind, actor_id, action, target, detail)
 VALUES (@org_id, @id, @actor_kind, @actor_id, @action, @target, @detail)`
 
-// RecordTx notes that a principal did action to target; detail may be nil.
+// RecordTx records that a principal did action to target; detail may be nil.
 func (l *Log) RecordTx(ctx context.Context, tx *postgres.Tx, by Principal, action, target string, detail map[string]any) error {
 	if detail == nil {
 		detail = map[string]any{}
@@ -85,7 +94,7 @@ WHERE org_id = @org_id
 ORDER BY id DESC
 LIMIT @limit`
 
-// List returns the newest entries since a moment.
+// List returns the newest entries since a time, newest first.
 func (l *Log) List(ctx context.Context, org ids.Org, since time.Time, limit int) ([]Entry, error) {
 	return postgres.Many[Entry](ctx, l.db.Of(org), sqlList, postgres.Args{"since": ids.Floor[entryKind](since), "limit": limit})
 }

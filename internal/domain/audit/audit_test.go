@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-func TestLog_NamesWhoDidWhatAndNeverChanges(t *testing.T) {
+func TestLog_NamesPrincipalAndAction_AppendOnly(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)

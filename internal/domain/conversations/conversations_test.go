@@ -138,7 +138,7 @@ func TestService_Update_ByAPerson(t *testing.T) {
 	made := b.Conversation(t, b.org, b.account)
 	user, err := b.Orgs.CreateUser(ctx, b.org, audit.Operator(), nil, "Marta", "marta@example.com")
 	require.NoError(t, err)
-	_, err = b.Conversations.Update(ctx, b.org, b.account, audit.Principal{Kind: audit.User, ID: user.ID.String()}, made.ID,
+	_, err = b.Conversations.Update(ctx, b.org, b.account, audit.ByUser(user.ID), made.ID,
 		conversations.Patch{Status: patch.To(conversations.Resolved)})
 	require.NoError(t, err)
 	body, err := postgres.One[string](ctx, b.DB.Of(b.org), `

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -28,7 +29,7 @@ func TestDisabled_OnlyResumingIsAccepted(t *testing.T) {
 	s.disable(t)
 	before := s.subscription(t)
 	delivery := s.deliveries(t)[0]
-	_, replayed := s.Webhooks.Replay(t.Context(), s.org, delivery.ID)
+	_, replayed := s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), delivery.ID)
 	_, tested := s.Webhooks.Test(t.Context(), s.org, s.Subscription.ID, example(t))
 	refused := []error{replayed, tested}
 	for _, change := range []webhooks.Patch{
@@ -47,9 +48,9 @@ func TestDisabled_OnlyResumingIsAccepted(t *testing.T) {
 	}
 	require.Equal(t, before, s.subscription(t))
 
-	minted, err := s.Webhooks.MintSecret(t.Context(), s.org, s.Subscription.ID, webhooks.SecretDraft{})
+	minted, err := s.Webhooks.MintSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, webhooks.SecretDraft{})
 	require.NoError(t, err)
-	_, err = s.Webhooks.RevokeSecret(t.Context(), s.org, s.Subscription.ID, minted.ID)
+	_, err = s.Webhooks.RevokeSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, minted.ID)
 	require.NoError(t, err)
 	_, err = s.Webhooks.Delete(t.Context(), s.org, s.Subscription.ID)
 	require.NoError(t, err)
@@ -296,7 +297,7 @@ func TestDelete_RemovesWaitingDeliveries(t *testing.T) {
 	}
 	require.Zero(t, s.count(t, `SELECT count(*) FROM webhook_secrets WHERE org_id = @org_id AND subscription_id = @id`,
 		postgres.Args{"id": s.Subscription.ID}))
-	_, err = s.Webhooks.Replay(t.Context(), s.org, s.list(t, webhooks.Filter{SubscriptionID: &s.Subscription.ID})[0].ID)
+	_, err = s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), s.list(t, webhooks.Filter{SubscriptionID: &s.Subscription.ID})[0].ID)
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 	_, err = s.Webhooks.Delete(t.Context(), s.org, s.Subscription.ID)
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))

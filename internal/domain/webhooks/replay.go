@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
@@ -35,7 +36,7 @@ func (s *Service) replayTx(ctx context.Context, tx *postgres.Tx, from ...Deliver
 }
 
 // Replay delivers the same event to the same subscription once more.
-func (s *Service) Replay(ctx context.Context, org orgs.ID, id DeliveryID) (Delivery, error) {
+func (s *Service) Replay(ctx context.Context, org orgs.ID, by audit.Principal, id DeliveryID) (Delivery, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Delivery, error) {
 		delivery, err := deliveryByID(ctx, tx, id)
 		if err != nil {
@@ -51,7 +52,7 @@ func (s *Service) Replay(ctx context.Context, org orgs.ID, id DeliveryID) (Deliv
 		if err != nil {
 			return Delivery{}, err
 		}
-		return made[0], nil
+		return made[0], s.audit.RecordTx(ctx, tx, by, "webhook_delivery.replayed", id.String(), nil)
 	})
 }
 
@@ -83,7 +84,7 @@ func (s *Service) Test(ctx context.Context, org orgs.ID, id SubscriptionID, exam
 
 // ReplayDead replays dead deliveries in bulk. It counts them, and a job replays them at a
 // pace that leaves room for live events.
-func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, draft ReplayDraft) (Replayed, error) {
+func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, by audit.Principal, draft ReplayDraft) (Replayed, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Replayed, error) {
 		if draft.SubscriptionID != nil {
 			_, err := subscriptionByID(ctx, tx, *draft.SubscriptionID)
@@ -102,7 +103,12 @@ func (s *Service) ReplayDead(ctx context.Context, org orgs.ID, draft ReplayDraft
 		if err != nil || matched == 0 || draft.DryRun {
 			return Replayed{Matched: matched}, err
 		}
-		return Replayed{Matched: matched, Replayed: matched}, s.beginReplayTx(ctx, tx, filter)
+		begun, err := s.beginReplayTx(ctx, tx, filter)
+		if err != nil {
+			return Replayed{}, err
+		}
+		return Replayed{Matched: matched, Replayed: matched},
+			s.audit.RecordTx(ctx, tx, by, "webhook_deliveries.replayed", begun.String(), map[string]any{"matched": matched})
 	})
 }
 
@@ -126,7 +132,7 @@ func (s *Service) addReplayJobTx(ctx context.Context, tx *postgres.Tx, id replay
 	return err
 }
 
-func (s *Service) beginReplayTx(ctx context.Context, tx *postgres.Tx, filter Filter) error {
+func (s *Service) beginReplayTx(ctx context.Context, tx *postgres.Tx, filter Filter) (replayID, error) {
 	now := s.clock.Now()
 	begun := replay{
 		ID: ids.New[replayKind](now), SubscriptionID: filter.SubscriptionID, EventType: filter.EventType,
@@ -136,9 +142,9 @@ func (s *Service) beginReplayTx(ctx context.Context, tx *postgres.Tx, filter Fil
 		begun.UntilID = ids.Floor[deliveryKind](*filter.CreatedBefore)
 	}
 	if err := insertReplay(ctx, tx, begun); err != nil {
-		return err
+		return begun.ID, err
 	}
-	return s.addReplayJobTx(ctx, tx, begun.ID)
+	return begun.ID, s.addReplayJobTx(ctx, tx, begun.ID)
 }
 
 // resumeReplaysTx adds the jobs of bulk replays again after a move.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
@@ -27,7 +28,7 @@ WHERE org_id = @org_id AND status <> 'succeeded'`, nil)
 // replayDead starts a bulk replay and returns its counts.
 func (s *fixture) replayDead(t *testing.T, draft webhooks.ReplayDraft) webhooks.Replayed {
 	t.Helper()
-	replayed, err := s.Webhooks.ReplayDead(t.Context(), s.org, draft)
+	replayed, err := s.Webhooks.ReplayDead(t.Context(), s.org, audit.Operator(), draft)
 	require.NoError(t, err)
 	return replayed
 }
@@ -39,7 +40,7 @@ func TestReplay_One_NewDeliveryOfTheSameEvent(t *testing.T) {
 	first := s.await(t, customer, webhooks.Succeeded, 1)
 	seen := map[webhooks.DeliveryID]bool{first.ID: true}
 	for range 5 { // also twice in one millisecond
-		replayed, err := s.Webhooks.Replay(t.Context(), s.org, first.ID)
+		replayed, err := s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), first.ID)
 		require.NoError(t, err)
 		require.False(t, seen[replayed.ID], "each answer names its own delivery")
 		seen[replayed.ID] = true
@@ -54,10 +55,10 @@ func TestReplay_One_NewDeliveryOfTheSameEvent(t *testing.T) {
 		require.Equal(t, 1, request.Attempt())
 		require.Equal(t, 1, s.receiver.CountDelivery(request.DeliveryID()))
 	}
-	again, err := s.Webhooks.Replay(t.Context(), s.org, s.deliveries(t)[0].ID)
+	again, err := s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), s.deliveries(t)[0].ID)
 	require.NoError(t, err)
 	require.NotNil(t, again.ReplayedFrom, "a replay can be replayed")
-	_, err = s.Webhooks.Replay(t.Context(), s.otherOrg(t), first.ID)
+	_, err = s.Webhooks.Replay(t.Context(), s.otherOrg(t), audit.Operator(), first.ID)
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 }
 
@@ -70,7 +71,7 @@ func TestReplay_EventExpired_DeliveryIsStillShown(t *testing.T) {
 	detail, err := s.Webhooks.Delivery(t.Context(), s.org, delivery.ID)
 	require.NoError(t, err)
 	require.Nil(t, detail.Body)
-	_, err = s.Webhooks.Replay(t.Context(), s.org, delivery.ID)
+	_, err = s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), delivery.ID)
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 }
 
@@ -140,9 +141,9 @@ func TestReplayDead_Filters(t *testing.T) {
 		require.NotNil(t, delivery.ReplayedFrom)
 		require.NotEqual(t, off.ID, delivery.SubscriptionID)
 	}
-	_, err := s.Webhooks.ReplayDead(t.Context(), s.otherOrg(t), webhooks.ReplayDraft{SubscriptionID: &other.ID})
+	_, err := s.Webhooks.ReplayDead(t.Context(), s.otherOrg(t), audit.Operator(), webhooks.ReplayDraft{SubscriptionID: &other.ID})
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
-	elsewhere, err := s.Webhooks.ReplayDead(t.Context(), s.otherOrg(t), webhooks.ReplayDraft{})
+	elsewhere, err := s.Webhooks.ReplayDead(t.Context(), s.otherOrg(t), audit.Operator(), webhooks.ReplayDraft{})
 	require.NoError(t, err)
 	require.Zero(t, elsewhere.Matched, "another organization's")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -77,7 +78,7 @@ func placeOf(org orgs.ID, secret Secret) []byte {
 }
 
 // MintSecret adds a secret. From now on deliveries are signed with it too.
-func (s *Service) MintSecret(ctx context.Context, org orgs.ID, id SubscriptionID, draft SecretDraft) (Secret, error) {
+func (s *Service) MintSecret(ctx context.Context, org orgs.ID, by audit.Principal, id SubscriptionID, draft SecretDraft) (Secret, error) {
 	if err := draft.check(); err != nil {
 		return Secret{}, err
 	}
@@ -105,12 +106,17 @@ func (s *Service) MintSecret(ctx context.Context, org orgs.ID, id SubscriptionID
 			return Secret{}, err
 		}
 		subscription.Version++ // senders read the secrets again
-		return secret, updateSubscription(ctx, tx, subscription)
+		if err := updateSubscription(ctx, tx, subscription); err != nil {
+			return Secret{}, err
+		}
+		return secret, s.audit.RecordTx(ctx, tx, by, "webhook_secret.issued", secret.ID.String(), nil)
 	})
 }
 
 // RevokeSecret deletes a secret, so that it signs no more. One active secret must remain.
-func (s *Service) RevokeSecret(ctx context.Context, org orgs.ID, id SubscriptionID, secretID SecretID) (Secret, error) {
+func (s *Service) RevokeSecret(
+	ctx context.Context, org orgs.ID, by audit.Principal, id SubscriptionID, secretID SecretID,
+) (Secret, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Secret, error) {
 		subscription, err := s.lockTx(ctx, tx, id)
 		if err != nil {
@@ -130,6 +136,9 @@ func (s *Service) RevokeSecret(ctx context.Context, org orgs.ID, id Subscription
 			return Secret{}, err
 		}
 		subscription.Version++
-		return revoked, updateSubscription(ctx, tx, subscription)
+		if err := updateSubscription(ctx, tx, subscription); err != nil {
+			return Secret{}, err
+		}
+		return revoked, s.audit.RecordTx(ctx, tx, by, "webhook_secret.revoked", secretID.String(), nil)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -32,14 +33,14 @@ func (s *fixture) mint(t *testing.T, expire int64) webhooks.Secret {
 	if expire >= 0 {
 		draft.ExpireCurrentIn = &expire
 	}
-	minted, err := s.Webhooks.MintSecret(t.Context(), s.org, s.Subscription.ID, draft)
+	minted, err := s.Webhooks.MintSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, draft)
 	require.NoError(t, err)
 	return minted
 }
 
 func (s *fixture) revoke(t *testing.T, id webhooks.SecretID) error {
 	t.Helper()
-	_, err := s.Webhooks.RevokeSecret(t.Context(), s.org, s.Subscription.ID, id)
+	_, err := s.Webhooks.RevokeSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, id)
 	return err
 }
 
@@ -145,7 +146,7 @@ func TestSecrets_AtMostFive(t *testing.T) {
 	for range 4 {
 		s.mint(t, -1)
 	}
-	_, err := s.Webhooks.MintSecret(t.Context(), s.org, s.Subscription.ID, webhooks.SecretDraft{})
+	_, err := s.Webhooks.MintSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, webhooks.SecretDraft{})
 	require.Equal(t, fault.LimitReached, fault.Of(err))
 	require.NoError(t, s.revoke(t, s.Subscription.Secrets[0].ID))
 	s.mint(t, 1)
@@ -162,14 +163,16 @@ func TestSecrets_AtMostFive_MintedConcurrently(t *testing.T) {
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
-			_, _ = s.Webhooks.MintSecret(t.Context(), s.org, s.Subscription.ID, webhooks.SecretDraft{})
+			_, _ = s.Webhooks.MintSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, webhooks.SecretDraft{})
 		})
 	}
 	group.Wait()
 	secrets := s.subscription(t).Secrets
 	require.Len(t, secrets, 5)
 	for _, secret := range secrets {
-		group.Go(func() { _, _ = s.Webhooks.RevokeSecret(t.Context(), s.org, s.Subscription.ID, secret.ID) })
+		group.Go(func() {
+			_, _ = s.Webhooks.RevokeSecret(t.Context(), s.org, audit.Operator(), s.Subscription.ID, secret.ID)
+		})
 	}
 	group.Wait()
 	require.Len(t, s.subscription(t).Secrets, 1, "one always remains")

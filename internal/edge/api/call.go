@@ -47,10 +47,8 @@ func (c *call) ctx() context.Context { return c.request.Context() }
 // org is whose request this is.
 func (c *call) org() orgs.ID { return c.caller.OrgID }
 
-// by is who calls.
-func (c *call) by() audit.Principal {
-	return audit.Principal{Kind: audit.Key, ID: c.caller.KeyID.String()}
-}
+// by is the principal of the request.
+func (c *call) by() audit.Principal { return audit.ByKey(c.caller.KeyID) }
 
 // textID is an id that can be read from text: every typed id of the product.
 type textID[T any] interface {

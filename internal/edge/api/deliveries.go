@@ -77,7 +77,7 @@ func replayDelivery(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return write(c, http.StatusCreated, webhooks.Delivery.Resource, func(ctx context.Context) (webhooks.Delivery, error) {
-		return c.cell.Webhooks.Replay(ctx, c.org(), id)
+		return c.cell.Webhooks.Replay(ctx, c.org(), c.by(), id)
 	})
 }
 
@@ -87,6 +87,6 @@ func replayDeliveries(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return write(c, http.StatusOK, webhooks.Replayed.Resource, func(ctx context.Context) (webhooks.Replayed, error) {
-		return c.cell.Webhooks.ReplayDead(ctx, c.org(), draft)
+		return c.cell.Webhooks.ReplayDead(ctx, c.org(), c.by(), draft)
 	})
 }

@@ -70,7 +70,7 @@ func mintSecret(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return write(c, http.StatusCreated, webhooks.Secret.Resource, func(ctx context.Context) (webhooks.Secret, error) {
-		return c.cell.Webhooks.MintSecret(ctx, c.org(), id, draft)
+		return c.cell.Webhooks.MintSecret(ctx, c.org(), c.by(), id, draft)
 	})
 }
 
@@ -85,7 +85,7 @@ func revokeSecret(c *call) (reply, error) {
 	}
 	gone := func(s webhooks.Secret) deleted { return deletedOf("signing_secret", s.ID) }
 	return write(c, http.StatusOK, gone, func(ctx context.Context) (webhooks.Secret, error) {
-		return c.cell.Webhooks.RevokeSecret(ctx, c.org(), id, secretID)
+		return c.cell.Webhooks.RevokeSecret(ctx, c.org(), c.by(), id, secretID)
 	})
 }
 
