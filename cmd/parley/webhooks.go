@@ -90,7 +90,7 @@ func arrival(text string) (time.Time, error) {
 	return at, nil
 }
 
-// pasted is a header's value, whether or not its name was copied along.
+// pasted returns the value of a header that was copied with or without its name.
 func pasted(header string) string {
 	header = strings.TrimSpace(header)
 	name, value, found := strings.Cut(header, ":")
@@ -102,7 +102,7 @@ func pasted(header string) string {
 
 var errUnverified = errors.New("the delivery does not verify")
 
-// verdict prints what was found; a finding makes the command fail.
+// verdict prints the findings; any finding makes the command fail.
 func (p *program) verdict(findings []finding, s suspect) error {
 	if len(findings) == 0 {
 		signed, err := signature.Parse(s.header)

@@ -11,7 +11,7 @@ import (
 
 const bom = "\xef\xbb\xbf"
 
-// altered tells where two bodies part, and what usually does that.
+// altered says where two bodies begin to differ, and what usually causes that.
 func altered(original, received []byte) finding {
 	at := 0
 	for at < min(len(original), len(received)) && original[at] == received[at] {
@@ -40,13 +40,13 @@ func byteAt(body []byte, at int) string {
 	return fmt.Sprintf("0x%02x %s", body[at], strconv.QuoteRuneToASCII(rune(body[at])))
 }
 
-// around quotes a few bytes on both sides.
+// around quotes a few bytes before and after a position.
 func around(body []byte, at int) string {
 	from, to := max(0, at-20), min(len(body), at+20)
 	return strconv.QuoteToASCII(string(body[min(from, to):to]))
 }
 
-// alteration recognises what software between the two ends likes to do.
+// alteration recognises the changes that proxies and frameworks usually make.
 func alteration(original, received []byte) string {
 	crlf := func(body []byte) []byte { return bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")) }
 	line := func(body []byte) []byte { return bytes.TrimRight(body, "\r\n") }
@@ -76,8 +76,8 @@ func sameJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
 }
 
-// restored are bodies from which the received one may have been made, for those who have
-// no original to compare with.
+// restored returns bodies that the received one may have been made from, for the case that
+// there is no original to compare with.
 func restored(received []byte) [][]byte {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, received); err != nil {

@@ -19,7 +19,7 @@ const (
 	stepSecret    = "wrong secret"
 )
 
-// suspect is a delivery that somebody doubts, with all they know about it.
+// suspect is a delivery to verify, with all that is known about it.
 type suspect struct {
 	header           string
 	body, original   []byte
@@ -29,7 +29,7 @@ type suspect struct {
 	tolerance        time.Duration
 }
 
-// finding is a step that fails, in words for the person who asked.
+// finding is a step that fails, in words for the integrator.
 type finding struct {
 	step, says string
 	advice     []string
@@ -104,7 +104,7 @@ func skewed(s suspect, signed signature.Signed, err error, matches bool) finding
 	return found
 }
 
-// mismatch finds out why no active secret made a signature over the body, the surest reason first.
+// mismatch finds out why no secret made a signature over the body, the surest reason first.
 func (s suspect) mismatch(signed signature.Signed) finding {
 	if n := s.matching(signed, s.body, s.revoked); n > 0 {
 		return finding{step: stepRevoked, says: fmt.Sprintf("it was signed with revoked secret %d of %d", n, len(s.revoked)), advice: []string{

@@ -73,10 +73,10 @@ func (r *localReceiver) print(d *received) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = r.out.Write(text.Bytes()) // nobody is left to tell
+	_, _ = r.out.Write(text.Bytes()) // there is no other output to report an error to
 }
 
-// line names what arrived, whether it is genuine, and what it was answered.
+// line says what arrived, whether its signature is valid, and what was answered.
 func (d *received) line() string {
 	words := []string{d.At.String()}
 	if d.Event == "" {
@@ -110,7 +110,7 @@ func indented(body []byte) string {
 	return "  " + strconv.Quote(string(body))
 }
 
-// printable keeps what came from outside from steering the terminal.
+// printable replaces control characters, which could steer the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

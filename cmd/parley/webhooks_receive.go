@@ -118,7 +118,7 @@ func (r *localReceiver) ServeHTTP(w http.ResponseWriter, request *http.Request) 
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
 		}
-		return // whoever broke off waits for no answer
+		return // the client closed the connection and waits for no answer
 	}
 	received := newReceived(request, body, r.clock.Now())
 	received.Status = r.status

@@ -24,7 +24,7 @@ const (
 	System Kind = "system"
 )
 
-// Principal is who calls a verb: an API key, a user, or the service itself. Its organization
+// Principal is the caller of a verb: an API key, a user, or the service itself. Its organization
 // is that of the transaction. Make one by ByKey, ByUser or Operator.
 type Principal struct {
 	Kind Kind

@@ -30,7 +30,8 @@ func TestAudit_SecretsAndReplays_NameTheirPrincipal(t *testing.T) {
 	require.NoError(t, err)
 	targets := map[string]string{}
 	for _, entry := range entries {
-		require.Equal(t, by, audit.Principal{Kind: entry.ActorKind, ID: entry.ActorID})
+		actor := audit.Principal{Kind: entry.ActorKind, ID: entry.ActorID}
+		require.Equal(t, by, actor)
 		targets[entry.Action] = entry.Target
 	}
 	require.Len(t, targets, 4)

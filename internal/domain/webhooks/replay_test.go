@@ -121,7 +121,7 @@ func TestReplayDead_Filters(t *testing.T) {
 		"one subscription":     {webhooks.ReplayDraft{SubscriptionID: &other.ID}, 5},
 		"a disabled one":       {webhooks.ReplayDraft{SubscriptionID: &off.ID}, 0},
 		"a type":               {webhooks.ReplayDraft{EventType: new(events.CustomerUpdated)}, 2},
-		"a type nobody has":    {webhooks.ReplayDraft{EventType: new(events.MessageSent)}, 0},
+		"a type without any":   {webhooks.ReplayDraft{EventType: new(events.MessageSent)}, 0},
 		"after":                {webhooks.ReplayDraft{CreatedAfter: &after}, 2},
 		"before":               {webhooks.ReplayDraft{CreatedBefore: &later}, 8},
 		"before, exclusive":    {webhooks.ReplayDraft{CreatedBefore: &after}, 6},
@@ -265,7 +265,7 @@ func TestRestore_LanesAreRebuilt(t *testing.T) {
 	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error { return s.Lanes.RebuildTx(ctx, tx) }))
 	s.receiver.Answer(receiver.Always(receiver.Answer{}))
 	s.barrier(t)
-	require.Equal(t, before+1, s.receiver.Count(), "nobody goes before the one that waits for its retry")
+	require.Equal(t, before+1, s.receiver.Count(), "later events wait for the retry")
 	s.Pass(t, time.Hour)
 	s.awaitCount(t, webhooks.Succeeded, 9+1)
 	last := map[string]string{}
