@@ -29,6 +29,15 @@ type Notification struct {
 	list string
 }
 
+// Addressed is the part of a callback's body that concerns one number or, where it names no
+// number, one business account. Both ids are empty when the body names neither.
+type Addressed struct {
+	NumberID          string
+	BusinessAccountID string
+	// Bodies are what Parse reads, in the order received.
+	Bodies [][]byte
+}
+
 // In says which array of the change's value held the item; the adapter calls it.
 func (n Notification) In(list string) Notification {
 	n.list = list

@@ -95,6 +95,10 @@ type Callbacks interface {
 	// Verify tells genuine raw bytes from forged ones, before anything is parsed. It answers
 	// which app secret fitted, 0 being the newest.
 	Verify(header http.Header, body []byte) (secret int, err error)
+	// Divide divides a body by the numbers and business accounts that it names, into bodies of
+	// at most so many items. A body for one address that is short enough stays as it is. Items
+	// are not read. Only a body that is no JSON object is an error.
+	Divide(body []byte, most int) ([]Addressed, error)
 	// Parse takes a body apart into notifications of one item each, in the order received.
 	// Only a body that is no JSON object is an error; what is not understood is an Unknown.
 	// The notifications keep parts of the body: it is theirs from then on.

@@ -203,10 +203,10 @@ func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, state State, 
 		if err != nil {
 			body = item.Raw
 		}
-		all[i], fields[i], bodies[i] = ids.New[Kind](s.clock.Now()), Plain(item.Field), body
-		numbers[i], accounts[i] = orNil(Plain(item.NumberID)), orNil(Plain(item.BusinessAccountID))
+		all[i], fields[i], bodies[i] = ids.New[Kind](s.clock.Now()), Storable(item.Field), body
+		numbers[i], accounts[i] = orNil(Storable(item.NumberID)), orNil(Storable(item.BusinessAccountID))
 	}
-	reason = Plain(reason[:min(len(reason), maxReason)])
+	reason = Storable(reason[:min(len(reason), maxReason)])
 	_, err := tx.Exec(ctx, sqlSetAside, postgres.Args{
 		"state": state, "reason": reason, "ids": all, "fields": fields, "numbers": numbers,
 		"accounts": accounts, "bodies": bodies,
@@ -214,7 +214,7 @@ func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, state State, 
 	return err
 }
 
-// Plain is text as the database takes it: what came from outside may hold anything.
-func Plain(text string) string {
+// Storable is text that PostgreSQL can store: valid UTF-8 without NUL.
+func Storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

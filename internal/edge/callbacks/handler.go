@@ -1,6 +1,7 @@
-// Package callbacks is where the provider pushes: it verifies the raw bytes, has them
-// stored in the cells of whom they concern, and answers 200 only then. Nothing is applied
-// here. What belongs to nobody is kept in quarantine.
+// Package callbacks is the endpoint that the provider pushes to. It verifies the signature of
+// the raw bytes, finds the numbers and business accounts that they name, and answers 200 after
+// the cells have stored every part. Nothing is applied here. A part that no organization owns
+// goes to quarantine.
 package callbacks
 
 import (
@@ -20,33 +21,33 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// Path is where the provider finds us.
+// Path is the callback address that the operator enters at the provider.
 const Path = "/provider/callbacks"
 
 const (
+	// maxBody is the largest body, in bytes.
 	maxBody = 4 << 20
-	// maxHeld is how many bytes of bodies a process holds at once.
-	maxHeld = 256 << 20
-	// unknownLength is what a body without a length is expected to have at most.
-	unknownLength = maxBody
-	timeout       = 10 * time.Second
-	retryAfter    = 5 * time.Second
+	// maxHeld is how many bytes of bodies a process holds in memory. A body without a length
+	// counts as the largest.
+	maxHeld    = 256 << 20
+	timeout    = 10 * time.Second
+	retryAfter = 5 * time.Second
 )
 
-// Deps is what the ingress stands on.
+// Deps is what the ingress needs.
 type Deps struct {
-	// Cells are those that this process serves, by name.
+	// Cells are the cells that this process serves, by name.
 	Cells     map[string]*cell.Cell
 	Directory *directory.Directory
 	Provider  provider.Callbacks
 	Logger    *slog.Logger
 }
 
-// Ingress takes callbacks.
+// Ingress receives callbacks.
 type Ingress struct {
 	Deps
 
-	// The counter is by how callbacks were answered.
+	// The counter counts callbacks by answer.
 	*prometheus.CounterVec
 
 	held *semaphore.Weighted
@@ -58,7 +59,7 @@ func New(deps Deps) *Ingress {
 	return &Ingress{Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}), held: semaphore.NewWeighted(maxHeld)}
 }
 
-// ServeHTTP answers the provider: a challenge by GET, a callback by POST.
+// ServeHTTP answers a challenge (GET) or a callback (POST).
 func (i *Ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -69,46 +70,47 @@ func (i *Ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
-		i.answer(ctx, w, i.take(ctx, w, r))
+		i.answer(ctx, w, i.receive(ctx, w, r))
 	default:
 		w.Header().Set("Allow", "GET, POST")
-		http.Error(w, "Callbacks are posted.", http.StatusMethodNotAllowed)
+		http.Error(w, "Send callbacks with POST.", http.StatusMethodNotAllowed)
 	}
 }
 
 func (i *Ingress) challenge(w http.ResponseWriter, r *http.Request) {
 	answer, ours := i.Provider.Challenge(r.URL.Query())
 	if !ours {
-		http.Error(w, "The verify token is not the one of this address: compare it with PARLEY_PROVIDER_VERIFY_TOKEN.", http.StatusForbidden)
+		http.Error(w, "The verify token is wrong: compare it with PARLEY_PROVIDER_VERIFY_TOKEN.", http.StatusForbidden)
 		return
 	}
-	_, _ = io.WriteString(w, answer) //nolint:gosec // plain text, and never sniffed
+	_, _ = io.WriteString(w, answer) //nolint:gosec // text/plain with nosniff
 }
 
 // refusal is an answer other than 200.
 type refusal struct {
 	status int
-	name   string
-	words  string
+	// label is the value of the metric's label `answer`.
+	label   string
+	message string
 }
 
-func (r *refusal) Error() string { return r.words }
+func (r *refusal) Error() string { return r.message }
 
 var (
-	errTooLarge = &refusal{http.StatusRequestEntityTooLarge, "too_large", "A callback has at most 4 MiB."}
-	errBroken   = &refusal{http.StatusBadRequest, "broken", "The body ended before its time."}
-	errForged   = &refusal{http.StatusUnauthorized, "forged", "The signature does not fit the body."}
-	errBusy     = &refusal{http.StatusServiceUnavailable, "busy", "Try again in a moment."}
+	errTooLarge = &refusal{http.StatusRequestEntityTooLarge, "too_large", "A callback body must not exceed 4 MiB."}
+	errBroken   = &refusal{http.StatusBadRequest, "broken", "The request body is shorter than its Content-Length."}
+	errForged   = &refusal{http.StatusUnauthorized, "forged", "The signature does not match the body."}
+	errBusy     = &refusal{http.StatusServiceUnavailable, "busy", "The callback was not stored. Push it again."}
 )
 
-// take reads, verifies and stores one callback.
-func (i *Ingress) take(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
+// receive reads, verifies and stores one callback.
+func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	expected := r.ContentLength
 	switch {
 	case expected > maxBody:
 		return errTooLarge
 	case expected < 0:
-		expected = unknownLength
+		expected = maxBody
 	}
 	if !i.held.TryAcquire(expected) {
 		return errBusy
@@ -147,7 +149,7 @@ func read(w http.ResponseWriter, r *http.Request, expected int64) ([]byte, error
 	}
 }
 
-// answer tells the provider. Whatever is not stored must come again.
+// answer writes the status. The provider pushes again what it gets no 200 for.
 func (i *Ingress) answer(ctx context.Context, w http.ResponseWriter, err error) {
 	if err == nil {
 		i.WithLabelValues("stored").Inc()
@@ -159,9 +161,9 @@ func (i *Ingress) answer(ctx context.Context, w http.ResponseWriter, err error) 
 		i.Logger.WarnContext(ctx, "callback.not_stored", "error", err)
 		refused = errBusy
 	}
-	i.WithLabelValues(refused.name).Inc()
+	i.WithLabelValues(refused.label).Inc()
 	if refused.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
 	}
-	http.Error(w, refused.words, refused.status)
+	http.Error(w, refused.message, refused.status)
 }

@@ -1,13 +1,10 @@
 package cloud
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/parley-chat/parley/internal/provider"
 )
@@ -28,11 +25,9 @@ type change struct {
 // Parse takes a callback apart. Whatever arrives ends in at least one notification, if only
 // an Unknown: nothing is dropped without a trace.
 func (c *Client) Parse(body []byte) ([]provider.Notification, error) {
-	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) || !json.Valid(body) {
-		return nil, errors.New("the callback is not a JSON object")
-	}
-	if !utf8.Valid(body) {
-		body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
+	body, err := object(body)
+	if err != nil {
+		return nil, err
 	}
 	var all []provider.Notification
 	for _, rawEntry := range elements(fieldsOf(body)["entry"]) {
@@ -56,36 +51,43 @@ func (c *Client) Parse(body []byte) ([]provider.Notification, error) {
 	return all, nil
 }
 
-// fields says who reads which field; each finds what it understands.
-var fields = map[string]func(*change){
-	"messages":                           (*change).messages,
-	"smb_message_echoes":                 (*change).messages,
-	"history":                            (*change).messages,
-	"smb_app_state_sync":                 (*change).messages,
-	"user_preferences":                   (*change).messages,
-	"message_template_status_update":     (*change).templateStatus,
-	"message_template_quality_update":    (*change).templateQuality,
-	"template_category_update":           (*change).templateCategory,
-	"message_template_components_update": (*change).templateComponents,
-	"account_update":                     (*change).accountUpdate,
-	"account_alerts":                     (*change).accountAlert,
-	"account_review_update":              (*change).accountReview,
-	"business_capability_update":         (*change).capability,
-	"phone_number_quality_update":        (*change).numberQuality,
-	"phone_number_name_update":           (*change).numberName,
-	"security":                           (*change).numberSecurity,
-	"business_username_update":           (*change).numberUsername,
+// fieldReader reads the changes of one field.
+type fieldReader struct {
+	read func(*change)
+	// lists says that the items are the elements of lists; otherwise the value is the item.
+	lists bool
+}
+
+// fields are the kinds of change that are understood.
+var fields = map[string]fieldReader{
+	"messages":                           {(*change).messages, true},
+	"smb_message_echoes":                 {(*change).messages, true},
+	"history":                            {(*change).messages, true},
+	"smb_app_state_sync":                 {(*change).messages, true},
+	"user_preferences":                   {(*change).messages, true},
+	"message_template_status_update":     {(*change).templateStatus, false},
+	"message_template_quality_update":    {(*change).templateQuality, false},
+	"template_category_update":           {(*change).templateCategory, false},
+	"message_template_components_update": {(*change).templateComponents, false},
+	"account_update":                     {(*change).accountUpdate, false},
+	"account_alerts":                     {(*change).accountAlert, false},
+	"account_review_update":              {(*change).accountReview, false},
+	"business_capability_update":         {(*change).capability, false},
+	"phone_number_quality_update":        {(*change).numberQuality, false},
+	"phone_number_name_update":           {(*change).numberName, false},
+	"security":                           {(*change).numberSecurity, false},
+	"business_username_update":           {(*change).numberUsername, false},
 }
 
 func (c *change) parse() []provider.Notification {
 	c.value = fieldsOf(c.raw)
 	c.where = c.address()
-	reader := fields[c.field]
+	reader, known := fields[c.field]
 	switch {
 	case c.value == nil:
 		c.unknown("a change without a value")
-	case reader != nil:
-		reader(c)
+	case known:
+		reader.read(c)
 	case c.field == "":
 		c.unknown("a change without a field")
 	default:
@@ -104,7 +106,8 @@ func (c *change) about(item provider.Item, raw json.RawMessage) provider.Notific
 	return found
 }
 
-// address says where the change belongs.
+// address says whom the change concerns. An account_update about a partner has the partner as
+// its entry, and names the account inside.
 func (c *change) address() provider.Notification {
 	metadata := read[struct {
 		Display text `json:"display_phone_number"`
@@ -116,10 +119,17 @@ func (c *change) address() provider.Notification {
 			display = read[text](c.value[name])
 		}
 	}
-	return provider.Notification{
+	where := provider.Notification{
 		BusinessAccountID: string(c.entry), NumberID: string(metadata.Number), DisplayNumber: phone(display),
 		At: c.at, Field: c.field,
 	}
+	account := read[struct {
+		ID text `json:"waba_id"`
+	}](c.value["waba_info"]).ID
+	if c.field == "account_update" && account != "" && account != c.entry {
+		where.BusinessAccountID, where.Portfolio = string(account), string(c.entry)
+	}
+	return where
 }
 
 // whole adds the value as the one item.

@@ -102,14 +102,9 @@ var restrictions = map[string]provider.RestrictionScope{
 	"RESTRICTED_UTILITY_TEMPLATES":            provider.RestrictsUtility,
 }
 
-// accountUpdate reads what happened to an account. Of a partner's event the entry is the
-// partner, and the account stands inside.
+// accountUpdate reads what happened to a business account.
 func (c *change) accountUpdate() {
 	detail := read[struct {
-		Info struct {
-			ID    text `json:"waba_id"`
-			Owner text `json:"owner_business_id"`
-		} `json:"waba_info"`
 		Violation struct {
 			Type text `json:"violation_type"`
 		} `json:"violation_info"`
@@ -137,11 +132,7 @@ func (c *change) accountUpdate() {
 	if len(item.Restrictions) > 0 {
 		fill(&item.Reason, item.Restrictions[0].Type)
 	}
-	found := c.about(item, c.raw)
-	if detail.Info.ID != "" && detail.Info.ID != c.entry {
-		found.BusinessAccountID, found.Portfolio = string(detail.Info.ID), string(c.entry)
-	}
-	c.found = append(c.found, found)
+	c.whole(item)
 }
 
 func restrictionsIn(raw json.RawMessage) []provider.Restriction {

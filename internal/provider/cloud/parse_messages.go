@@ -7,33 +7,33 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// messages reads the fields that hold lists; any of them may hold any list.
+// lists are the members of a value that hold items. Any field may hold any of them.
+var lists = []string{"messages", "message_echoes", "statuses", "history", "state_sync", "user_preferences", "errors"}
+
 func (c *change) messages() {
 	c.people = persons(c.value["contacts"])
 	historic := c.field == "history"
-	for _, part := range []struct {
-		list string
-		read func(raw json.RawMessage, single bool)
-	}{
-		{"messages", func(raw json.RawMessage, single bool) { c.inbound(raw, single, historic) }},
-		{"message_echoes", func(raw json.RawMessage, single bool) { c.echo(raw, single, historic) }},
-		{"statuses", c.status},
-		{"history", c.history},
-		{"state_sync", c.stateSync},
-		{"user_preferences", c.preference},
-		{"errors", c.trouble},
-	} {
-		given, present := c.value[part.list]
+	readers := map[string]func(raw json.RawMessage, single bool){
+		"messages":         func(raw json.RawMessage, single bool) { c.inbound(raw, single, historic) },
+		"message_echoes":   func(raw json.RawMessage, single bool) { c.echo(raw, single, historic) },
+		"statuses":         c.status,
+		"history":          c.history,
+		"state_sync":       c.stateSync,
+		"user_preferences": c.preference,
+		"errors":           c.trouble,
+	}
+	for _, name := range lists {
+		given, present := c.value[name]
 		items := elements(given)
 		for _, raw := range items {
 			if len(raw) == 0 || raw[0] != '{' {
-				c.one(part.list, provider.Unknown{Reason: "an item of " + part.list + " that is no object"}, raw, nil)
+				c.one(name, provider.Unknown{Reason: "an item of " + name + " that is no object"}, raw, nil)
 				continue
 			}
-			part.read(raw, len(items) == 1)
+			readers[name](raw, len(items) == 1)
 		}
 		if present && items == nil && string(given) != "null" {
-			c.unknown(part.list + " is not a list")
+			c.unknown(name + " is not a list")
 		}
 	}
 }

@@ -237,6 +237,7 @@ func TestParse_AnyDamage(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, notifications)
 		requireWhole(t, client, notifications)
+		requireDivided(t, client, body, 100)
 	})
 }
 
@@ -351,5 +352,6 @@ func FuzzParse(f *testing.F) {
 		}
 		require.NotEmpty(t, notifications)
 		requireWhole(t, client, notifications)
+		requireDivided(t, client, body, 100)
 	})
 }
