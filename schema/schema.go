@@ -52,7 +52,7 @@ func Tenant() []string {
 		"customers", "accounts", "events", "webhook_subscriptions", "webhook_secrets", "webhook_deliveries",
 		"webhook_attempts", "webhook_replays", "contacts", "contact_keys", "contact_labels", "templates", "template_syncs",
 		"conversations", "conversation_labels",
-		"callbacks", "callback_items",
+		"callbacks", "callbacks_unapplied", "callback_items",
 	}
 }
 

@@ -214,10 +214,18 @@ CREATE TABLE public.callbacks (
     phone_number_id text COLLATE pg_catalog."C",
     generation bigint,
     business_account_id text COLLATE pg_catalog."C",
-    applied boolean DEFAULT false NOT NULL,
     body bytea NOT NULL
 )
 PARTITION BY RANGE (id);
+
+CREATE TABLE public.callbacks_unapplied (
+    org_id uuid NOT NULL,
+    phone_number_id text NOT NULL COLLATE pg_catalog."C",
+    id uuid NOT NULL,
+    generation bigint,
+    business_account_id text COLLATE pg_catalog."C"
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
 CREATE TABLE public.contact_keys (
     org_id uuid NOT NULL,
@@ -691,6 +699,9 @@ ALTER TABLE ONLY public.callback_items
 
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.callbacks_unapplied
+    ADD CONSTRAINT callbacks_unapplied_pkey PRIMARY KEY (org_id, phone_number_id, id);
 
 ALTER TABLE ONLY public.contact_keys
     ADD CONSTRAINT contact_keys_pkey PRIMARY KEY (org_id, account_id, key);

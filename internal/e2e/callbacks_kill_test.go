@@ -118,7 +118,7 @@ func TestCallbacks_LoseNothingInCrashes(t *testing.T) {
 	require.NoError(t, group.Wait())
 	began := time.Now()
 	proc.Eventually(t, silentWithin, "everything is applied", func() bool {
-		return w.count(t, `SELECT (SELECT count(*) FROM lane_rows) + (SELECT count(*) FROM callbacks WHERE NOT applied)`) == 0
+		return w.count(t, `SELECT (SELECT count(*) FROM lane_rows) + (SELECT count(*) FROM callbacks_unapplied)`) == 0
 	})
 	kept := w.count(t, `SELECT count(DISTINCT substring(convert_from(body, 'UTF8') FROM '"wamid\.[0-9]+"')) FROM callbacks`)
 	aside := w.count(t, `SELECT count(DISTINCT substring(convert_from(body, 'UTF8') FROM '"wamid\.[0-9]+"')) FROM callback_items`)

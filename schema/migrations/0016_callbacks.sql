@@ -1,33 +1,44 @@
 -- +goose Up
 
--- What the provider pushed, as far as it concerns one number or one business account of the
--- organization: the raw bytes, or the items of a body that named several.
+-- The bodies that the provider pushed, divided by number or business account. A row is written
+-- once and never updated.
 CREATE TABLE callbacks (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
-    -- Null for what concerns a business account as a whole.
+    -- Null for a body that concerns a business account as a whole.
     phone_number_id text COLLATE "C",
-    -- Of the number's route: a number may leave and come back.
+    -- Of the number's route: a number may be disconnected and connected again.
     generation bigint,
     business_account_id text COLLATE "C",
-    -- Items wait in a lane until they are applied or set aside.
-    applied boolean NOT NULL DEFAULT false,
     body bytea NOT NULL,
     PRIMARY KEY (org_id, id)
 ) PARTITION BY RANGE (id);
 
--- Items that nobody takes yet, and items that could not be applied. Each can be processed again.
+-- The callbacks that are not applied yet: inserted with the body, deleted with the effects of
+-- its items, never updated. A move rebuilds lanes from these rows. The key answers "is a callback
+-- of this number, stored before a time, unapplied?": the id begins with the time.
+CREATE TABLE callbacks_unapplied (
+    org_id uuid NOT NULL,
+    -- Empty for a business account.
+    phone_number_id text COLLATE "C" NOT NULL,
+    id uuid NOT NULL,
+    generation bigint,
+    business_account_id text COLLATE "C",
+    PRIMARY KEY (org_id, phone_number_id, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- Items that no consumer takes yet, and dead letters. Each can be processed again.
 CREATE TABLE callback_items (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
     state text NOT NULL CHECK (state IN ('unhandled', 'dead')),
     reason text NOT NULL,
-    -- The provider's name of the kind of change.
+    -- The provider's name of the kind of change; empty for a body that was not read.
     field text NOT NULL,
     phone_number_id text COLLATE "C",
     generation bigint,
     business_account_id text COLLATE "C",
-    -- An envelope with this item alone.
+    -- A body with this item alone.
     body bytea NOT NULL,
     PRIMARY KEY (org_id, id)
 ) PARTITION BY RANGE (id);

@@ -2,146 +2,81 @@ package callbacks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
-	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// drainer applies what waits in one lane. What is taken together is applied together; when
-// that fails, all of it is taken apart and each item applied in a transaction of its own.
-type drainer struct {
-	s   *Service
-	org orgs.ID
+// received is a stored callback with the items that are to be applied.
+type received struct {
+	id     ID
+	number string // empty for a business account
+	items  []Inbound
+	// last says that the callback is applied once these items are. Only a part of a callback
+	// that was split is not the last.
+	last bool
 }
 
-// apart are callbacks whose items are applied one by one. They outlive the drainer: what
-// was put back is taken by the next.
-type apart struct {
-	mu   sync.Mutex
-	rows map[ids.Any]bool
-}
+// gone is a callback whose body does not exist any more: purged with its number, or expired.
+func gone(id ID) received { return received{id: id, last: true} }
 
-func (a *apart) add(rows []lanes.Row) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, row := range rows {
-		a.rows[row.ID] = true
-	}
-}
-
-func (a *apart) has(row lanes.Row) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.rows[row.ID]
-}
-
-func (a *apart) drop(rows []lanes.Row) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, row := range rows {
-		delete(a.rows, row.ID)
-	}
-}
-
-// parcel is a callback taken apart into its items; nil once each was applied alone.
-type parcel struct{ items []provider.Notification }
-
-func (s *Service) open(_ context.Context, lane lanes.Lane) (lanes.Work, error) {
-	d := &drainer{s: s, org: lane.Org}
-	return lanes.Work{Read: d.read, Do: d.do, Settle: d.settle}, nil
-}
-
-// read finds the bodies. What is not found any more has no items.
-func (d *drainer) read(ctx context.Context, rows []lanes.Row) error {
-	asked, least, greatest := lanes.Span(rows)
-	bodies, err := postgres.Many[stored](ctx, d.s.work.Of(d.org), sqlBodies,
-		postgres.Args{"ids": asked, "least": least, "greatest": greatest})
+// read reads and parses the bodies of callbacks. A body that does not exist has no entry.
+func (s *Service) read(ctx context.Context, org orgs.ID, asked []ids.Any, least, greatest ids.Any) (map[ids.Any]received, error) {
+	bodies, err := postgres.Many[stored](ctx, s.work.Of(org), sqlBodies, postgres.Args{"ids": asked, "least": least, "greatest": greatest})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	found := make(map[ids.Any]*parcel, len(bodies))
+	found := make(map[ids.Any]received, len(bodies))
 	for _, one := range bodies {
-		items, err := d.s.parser.Parse(one.Body)
-		if err != nil {
-			items = []provider.Notification{unreadable(one)}
-		}
-		found[one.ID.Any()] = &parcel{items: items}
+		found[one.ID.Any()] = s.parse(org, one)
 	}
-	for i := range rows {
-		if one := found[rows[i].ID]; one != nil {
-			rows[i].Value = one
-		}
-	}
-	return nil
+	return found, nil
 }
 
-// unreadable is a body that could be read when it was stored.
-func unreadable(one stored) provider.Notification {
-	item := provider.Notification{Item: provider.Unknown{Reason: "the body can no longer be read"}, Raw: one.Body}
-	part := one.part(orgs.ID{})
-	item.NumberID, item.BusinessAccountID = part.NumberID, part.BusinessAccountID
-	return item
+func (s *Service) parse(org orgs.ID, one stored) received {
+	part := one.part(org)
+	items, err := s.parser.Parse(one.Body)
+	if err != nil {
+		items = []provider.Notification{{
+			NumberID: part.NumberID, BusinessAccountID: part.BusinessAccountID, Raw: one.Body,
+			Item: provider.Unknown{Reason: "the stored body cannot be parsed"},
+		}}
+	}
+	parsed := received{id: one.ID, number: part.NumberID, items: make([]Inbound, len(items)), last: true}
+	for i, item := range items {
+		parsed.items[i] = Inbound{Notification: item, Callback: one.ID, Generation: part.Generation}
+	}
+	return parsed
 }
 
-// do has work only for callbacks that are taken apart.
-func (d *drainer) do(ctx context.Context, row lanes.Row) lanes.Result {
-	one, there := row.Value.(*parcel)
-	if !there || !d.s.apart.has(row) {
-		return lanes.Result{Value: one}
+// split divides a callback into parts of one item each.
+func (r received) split() []received {
+	parts := make([]received, len(r.items))
+	for i := range r.items {
+		parts[i] = received{id: r.id, number: r.number, items: r.items[i : i+1], last: i == len(r.items)-1}
 	}
-	if err := d.applyEach(ctx, one.items); err != nil {
-		return lanes.Result{RetryAt: d.s.clock.Now().Add(retryAfter)}
-	}
-	return lanes.Result{}
+	return parts
 }
 
-// retryAfter is how long an item waits for a database that did not answer.
-const retryAfter = time.Second
-
-// settle applies what is together, and notes what is done.
-func (d *drainer) settle(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch) error {
-	var items []provider.Notification
-	var together, done []lanes.Row
-	for i := range batch.Results {
-		result := &batch.Results[i]
-		one, _ := result.Value.(*parcel)
-		switch {
-		case !result.RetryAt.IsZero():
-		case one != nil && d.s.apart.has(result.Row):
-			result.RetryAt = d.s.clock.Now() // it failed with others: do takes it apart
-		default:
-			if one != nil {
-				items, together = append(items, one.items...), append(together, result.Row)
-			}
-			done = append(done, result.Row)
-		}
+// settleTx applies the items of callbacks, and removes the callbacks from those that are not
+// applied.
+func (s *Service) settleTx(ctx context.Context, tx *postgres.Tx, all []received) error {
+	var items []Inbound
+	for _, one := range all {
+		items = append(items, one.items...)
 	}
-	if err := d.s.applyTx(ctx, tx, items); err != nil {
-		if !postgres.Repeatable(err) {
-			d.s.apart.add(together)
-		}
+	if err := s.applyTx(ctx, tx, items); err != nil {
 		return err
 	}
-	if len(done) == 0 {
-		return nil
-	}
-	tx.AfterCommit(func() { d.s.apart.drop(done) })
-	applied, least, greatest := lanes.Span(done)
-	_, err := tx.Exec(ctx, sqlApplied, postgres.Args{"ids": applied, "least": least, "greatest": greatest})
-	return err
+	return s.appliedTx(ctx, tx, all)
 }
 
-// applyTx gives items to the consumers, and sets aside what none of them takes.
-func (s *Service) applyTx(ctx context.Context, tx *postgres.Tx, items []provider.Notification) (err error) {
+// applyTx gives items to the consumers, and sets aside those that no consumer takes.
+func (s *Service) applyTx(ctx context.Context, tx *postgres.Tx, items []Inbound) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
@@ -155,64 +90,75 @@ func (s *Service) applyTx(ctx context.Context, tx *postgres.Tx, items []provider
 			return err
 		}
 	}
-	return s.setAsideTx(ctx, tx, Unhandled, "nobody takes such items yet", items)
+	return s.keepItemsTx(ctx, tx, Unhandled, "no consumer takes such items yet", items)
 }
 
-// applyEach applies each item in a transaction of its own. An error means that the database
-// did not answer: what was applied already will be applied again.
-func (d *drainer) applyEach(ctx context.Context, items []provider.Notification) error {
-	for _, item := range items {
-		one := []provider.Notification{item}
-		_, err := postgres.InTx(ctx, d.s.work, d.org, func(tx *postgres.Tx) (struct{}, error) {
-			return struct{}{}, d.s.applyTx(ctx, tx, one)
-		})
-		if unanswered(err) || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
+// appliedTx deletes the rows in callbacks_unapplied. The rows of one number are found by their
+// key; the number of a callback without a body is not known.
+func (s *Service) appliedTx(ctx context.Context, tx *postgres.Tx, all []received) error {
+	byNumber, unread := map[string][]ID{}, []ID{}
+	for _, one := range all {
+		switch {
+		case !one.last:
+		case len(one.items) == 0:
+			unread = append(unread, one.id)
+		default:
+			byNumber[one.number] = append(byNumber[one.number], one.id)
 		}
-		if err == nil {
-			continue
-		}
-		d.s.logger.WarnContext(ctx, "callback.item_dead", "org", d.org, "field", item.Field, "error", err)
-		_, err = postgres.InTx(ctx, d.s.work, d.org, func(tx *postgres.Tx) (struct{}, error) {
-			return struct{}{}, d.s.setAsideTx(ctx, tx, Dead, err.Error(), one)
-		})
-		if err != nil {
+	}
+	for number, applied := range byNumber { // a lane has one number
+		if _, err := tx.Exec(ctx, sqlApplied, postgres.Args{"phone_number_id": number, "ids": applied}); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(unread) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, sqlAppliedUnread, postgres.Args{"ids": unread})
+	return err
 }
 
-// unanswered tells the database's condition from a fault of the item.
-func unanswered(err error) bool {
-	return fault.Of(err) == fault.ServiceUnavailable || postgres.Repeatable(err)
+// setAsideTx makes dead letters of the items of a callback that cannot be applied. Of a callback
+// that was never read the whole body becomes one dead letter.
+func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, one received, reason string) error {
+	if len(one.items) > 0 {
+		if err := s.keepItemsTx(ctx, tx, Dead, reason, one.items); err != nil {
+			return err
+		}
+	} else if _, err := tx.Exec(ctx, sqlKeepBody, postgres.Args{
+		"id": one.id, "new_id": ids.New[Kind](s.clock.Now()), "state": Dead, "reason": shortened(reason),
+	}); err != nil {
+		return err
+	}
+	return s.appliedTx(ctx, tx, []received{one})
 }
 
-const maxReason = 500
-
-// setAsideTx keeps items for an operator, or for a consumer that does not exist yet.
-func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, state State, reason string, items []provider.Notification) error {
+// keepItemsTx keeps items in callback_items.
+func (s *Service) keepItemsTx(ctx context.Context, tx *postgres.Tx, state State, reason string, items []Inbound) error {
 	if len(items) == 0 {
 		return nil
 	}
 	count := len(items)
-	all, fields := make([]ID, count), make([]string, count)
+	all, fields, generations := make([]ID, count), make([]string, count), make([]int64, count)
 	numbers, accounts, bodies := make([]*string, count), make([]*string, count), make([][]byte, count)
 	for i, item := range items {
 		body, err := item.Envelope()
 		if err != nil {
 			body = item.Raw
 		}
-		all[i], fields[i], bodies[i] = ids.New[Kind](s.clock.Now()), Storable(item.Field), body
+		all[i], fields[i], generations[i], bodies[i] = ids.New[Kind](s.clock.Now()), Storable(item.Field), item.Generation, body
 		numbers[i], accounts[i] = orNil(Storable(item.NumberID)), orNil(Storable(item.BusinessAccountID))
 	}
-	reason = Storable(reason[:min(len(reason), maxReason)])
-	_, err := tx.Exec(ctx, sqlSetAside, postgres.Args{
-		"state": state, "reason": reason, "ids": all, "fields": fields, "numbers": numbers,
+	_, err := tx.Exec(ctx, sqlKeepItems, postgres.Args{
+		"state": state, "reason": shortened(reason), "ids": all, "fields": fields, "generations": generations, "numbers": numbers,
 		"accounts": accounts, "bodies": bodies,
 	})
 	return err
 }
+
+const maxReason = 500 // bytes
+
+func shortened(reason string) string { return Storable(reason[:min(len(reason), maxReason)]) }
 
 // Storable is text that PostgreSQL can store: valid UTF-8 without NUL.
 func Storable(text string) string {

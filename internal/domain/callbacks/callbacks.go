@@ -1,7 +1,7 @@
-// Package callbacks keeps what the provider pushes and has it applied: each number, and
-// each business account for what concerns no number, is a lane of its own. It knows no
-// meaning of an item; consumers do. Any of them may see an item again: the provider
-// repeats itself, and so does a process that died.
+// Package callbacks stores the bodies that the provider pushes and applies their items. Each
+// number has a lane, and so has each business account, for bodies that name no number. The
+// package does not know what an item means; consumers do. A consumer may get an item more than
+// once, because the provider repeats callbacks and a lane repeats a batch after a crash.
 package callbacks
 
 import (
@@ -15,20 +15,21 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// ID names a stored callback, and an item that was set aside.
+// ID names a stored callback or an item that was set aside.
 type ID = ids.Public[Kind]
 
-// Kind is that of their ids.
+// Kind is the kind of these ids.
 type Kind struct{}
 
-// Prefix begins them.
+// Prefix begins every such id.
 func (Kind) Prefix() string { return "cbk_" }
 
-// Part is what a callback says to one number of an organization, or to its business account.
+// Part is the part of a callback that concerns one number, or one business account, of an
+// organization.
 type Part struct {
 	OrgID orgs.ID
-	// NumberID is empty for what concerns the business account; Generation is that of the
-	// number's route, by which it was found.
+	// NumberID is empty for a part that concerns the business account. Generation is that of the
+	// directory's route by which the number was found.
 	NumberID          string
 	Generation        int64
 	BusinessAccountID string
@@ -36,7 +37,7 @@ type Part struct {
 	Body []byte
 }
 
-// lane is the lane in which the part waits. It is known without asking anybody.
+// lane is the id of the lane in which the part waits: a digest, so that no lookup is needed.
 func (p Part) lane() ids.Any {
 	name := "number " + p.NumberID
 	if p.NumberID == "" {
@@ -46,27 +47,36 @@ func (p Part) lane() ids.Any {
 	return ids.Derived([16]byte(sum[:16]))
 }
 
-// Outcome is what became of a part.
+// Outcome says whether a part was stored.
 type Outcome int
 
 const (
-	// Absent: the organization does not have the number here, or not any more.
+	// Absent: the organization does not have the number in this cell.
 	Absent Outcome = iota
 	// Frozen: the organization is being moved.
 	Frozen
-	// Stored parts will be applied.
+	// Stored: the part is committed and will be applied.
 	Stored
 )
 
-// Consumer applies the items that it knows, in their order, and returns the others. What
-// it does must come to the same when it is done twice.
-type Consumer func(ctx context.Context, tx *postgres.Tx, items []provider.Notification) (left []provider.Notification, err error)
+// Inbound is an item together with the callback that it came in.
+type Inbound struct {
+	provider.Notification
+
+	Callback ID
+	// Generation is that of the number's route; 0 for an item of a business account.
+	Generation int64
+}
+
+// Consumer applies the items that it knows, in their order, and returns the others. Items come
+// more than once, so applying an item again must change nothing.
+type Consumer func(ctx context.Context, tx *postgres.Tx, items []Inbound) (left []Inbound, err error)
 
 // OneByOne makes a consumer of a verb for one item.
 func OneByOne(verb func(ctx context.Context, tx *postgres.Tx, item provider.Notification) (handled bool, err error)) Consumer {
-	return func(ctx context.Context, tx *postgres.Tx, items []provider.Notification) (left []provider.Notification, err error) {
+	return func(ctx context.Context, tx *postgres.Tx, items []Inbound) (left []Inbound, err error) {
 		for _, item := range items {
-			handled, err := verb(ctx, tx, item)
+			handled, err := verb(ctx, tx, item.Notification)
 			if err != nil {
 				return nil, err
 			}
@@ -78,16 +88,16 @@ func OneByOne(verb func(ctx context.Context, tx *postgres.Tx, item provider.Noti
 	}
 }
 
-// State is why an item was set aside.
+// State says why an item was set aside.
 type State string
 
 // The states.
 const (
-	Unhandled State = "unhandled" // nobody takes such items yet
-	Dead      State = "dead"      // it failed, alone and for no fault of the database
+	Unhandled State = "unhandled" // no consumer takes such items yet
+	Dead      State = "dead"      // a dead letter: it failed in a transaction of its own
 )
 
-// Item is one that was set aside.
+// Item is an item that was set aside.
 type Item struct {
 	OrgID             orgs.ID
 	ID                ID
@@ -100,10 +110,10 @@ type Item struct {
 	Body              []byte
 }
 
-// SetAsideAt is when.
+// SetAsideAt is the time at which the item was set aside.
 func (i Item) SetAsideAt() time.Time { return i.ID.CreatedAt() }
 
-// Filter narrows a list; empty fields do not.
+// Filter narrows a list; an empty field narrows nothing. Limit 0 is the largest, 10,000.
 type Filter struct {
 	OrgID orgs.ID
 	State State

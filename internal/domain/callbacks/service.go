@@ -29,7 +29,7 @@ type Service struct {
 	apart     apart
 }
 
-// Deps is what the service stands on.
+// Deps is what the service needs.
 type Deps struct {
 	DB     *postgres.DB
 	Work   *postgres.DB // the pool of background work
@@ -41,12 +41,12 @@ type Deps struct {
 
 const (
 	laneKind = "callbacks"
-	// Numbers that a process works for at once, and callbacks of one of them.
+	// Lanes that a process drains concurrently, and callbacks of one lane that it applies together.
 	workers, slowWorkers    = 32, 8
 	leastAtOnce, mostAtOnce = 32, 128
-	// applyTimeout is for the items of one callback, each in a transaction of its own.
+	// applyTimeout is for one callback whose items are applied in a transaction each.
 	applyTimeout = time.Minute
-	// Requests that are stored by one transaction, and such transactions beside each other.
+	// Requests that one transaction stores, and such transactions at the same time.
 	storeTogether, storeBeside = 100, 3
 )
 
@@ -64,11 +64,11 @@ func New(deps Deps) *Service {
 	return s
 }
 
-// Consume adds a consumer. It is called before anything is applied.
+// Consume adds consumers. It must be called before lanes are drained.
 func (s *Service) Consume(consumers ...Consumer) { s.consumers = append(s.consumers, consumers...) }
 
-// Store keeps the parts of one callback, and tells of each what became of it. What came at
-// the same time is committed together.
+// Store stores the parts of one callback and returns the outcome of each. Requests that arrive
+// at the same time share a transaction.
 func (s *Service) Store(ctx context.Context, parts []Part) ([]Outcome, error) {
 	return s.stores.Ask(ctx, parts)
 }
@@ -91,26 +91,58 @@ func (s *Service) storeAll(ctx context.Context, callbacks [][]Part) ([][]Outcome
 	return answers, nil
 }
 
+// storeTx stores the parts that the organizations may have, opens the lanes that do not exist
+// yet, and adds a row for each part to its lane.
 func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, parts []Part) ([]Outcome, error) {
-	now := s.clock.Now()
-	judged, err := postgres.Many[judgement](ctx, tx, sqlStore, columnsOf(parts, now))
+	stored := make([]ID, len(parts))
+	for i := range parts {
+		stored[i] = ids.New[Kind](s.clock.Now())
+	}
+	judged, err := postgres.Many[judgement](ctx, tx, sqlStore, columnsOf(parts, stored))
 	if err != nil {
 		return nil, err
 	}
 	outcomes := make([]Outcome, len(parts))
+	var opened []lanes.Lane
 	for _, one := range judged {
+		i := one.Place - 1
+		lane := lanes.Lane{ID: parts[i].lane(), Org: parts[i].OrgID, Kind: laneKind}
 		switch {
 		case one.Frozen:
-			outcomes[one.Place-1] = Frozen
+			outcomes[i] = Frozen
 		case one.Held:
-			outcomes[one.Place-1] = Stored
-			s.lanes.TouchTx(tx, laneKind, parts[one.Place-1].lane())
+			outcomes[i] = Stored
+			if !one.Open && !slices.Contains(opened, lane) {
+				opened = append(opened, lane)
+			}
+			if err := s.lanes.AddTx(ctx, tx, laneKind, lane.ID, lanes.Row{ID: stored[i].Any()}); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return outcomes, nil
+	return outcomes, s.openTx(ctx, tx, opened)
 }
 
-// restoreTx has what was not applied wait again.
+const sqlOpenLanes = lanes.Opening + `
+SELECT lane_id, org_id, @kind
+FROM unnest(@lanes::uuid[], @orgs::uuid[]) AS given (lane_id, org_id)
+ORDER BY lane_id
+ON CONFLICT DO NOTHING`
+
+// openTx makes lanes of several organizations.
+func (s *Service) openTx(ctx context.Context, tx *postgres.Tx, opened []lanes.Lane) error {
+	if len(opened) == 0 {
+		return nil
+	}
+	all, owners := make([]ids.Any, len(opened)), make([]orgs.ID, len(opened))
+	for i, lane := range opened {
+		all[i], owners[i] = lane.ID, lane.Org
+	}
+	_, err := tx.Exec(ctx, sqlOpenLanes, postgres.Args{"lanes": all, "orgs": owners, "kind": laneKind})
+	return err
+}
+
+// restoreTx adds the callbacks that are not applied to their lanes again, after a move.
 func (s *Service) restoreTx(ctx context.Context, tx *postgres.Tx) error {
 	waiting, err := postgres.Many[stored](ctx, tx, sqlUnapplied, nil)
 	if err != nil {
@@ -132,25 +164,27 @@ func (s *Service) restoreTx(ctx context.Context, tx *postgres.Tx) error {
 	return nil
 }
 
-// Purge removes what is kept of an account that was disconnected. Its lane finds nothing
-// any more; it may be that of the next who connects the number.
+// Purge deletes the callbacks of an account that was disconnected. Its lane stays, because the
+// organization may connect the number again; the rows in it find no body.
 func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account) error {
 	if account.PhoneNumberID == nil {
 		return nil
 	}
 	args := postgres.Args{"phone_number_id": *account.PhoneNumberID, "generation": account.Generation}
-	if err := postgres.DeleteInPortions(ctx, s.work, org, sqlForgetStored, args); err != nil {
-		return err
+	for _, sql := range []string{sqlForgetUnapplied, sqlForgetStored, sqlForgetItems} {
+		if err := postgres.DeleteInPortions(ctx, s.work, org, sql, args); err != nil {
+			return err
+		}
 	}
-	return postgres.DeleteInPortions(ctx, s.work, org, sqlForgetItems, args)
+	return nil
 }
 
-// List shows what was set aside in all organizations, or in one, the newest first.
+// List lists the items that were set aside, the newest first: of all organizations, or of one.
 func (s *Service) List(ctx context.Context, filter Filter) ([]Item, error) {
 	return postgres.Many[Item](ctx, s.db.System("list callbacks"), sqlItems, filter.args())
 }
 
-// Reprocess has items applied again that were set aside, and tells how many.
+// Reprocess adds items that were set aside to their lanes again, and counts them.
 func (s *Service) Reprocess(ctx context.Context, filter Filter) (count int, err error) {
 	items, err := s.List(ctx, filter)
 	if err != nil {
@@ -170,7 +204,7 @@ func (s *Service) Reprocess(ctx context.Context, filter Filter) (count int, err 
 	return count, nil
 }
 
-// againTx makes callbacks of items, the oldest first. What somebody else took meanwhile is left.
+// againTx makes callbacks of items, the oldest first. Items that another call took are left out.
 func (s *Service) againTx(ctx context.Context, tx *postgres.Tx, items []Item) (count int, err error) {
 	asked := make([]ID, len(items))
 	for i, item := range items {
@@ -181,9 +215,9 @@ func (s *Service) againTx(ctx context.Context, tx *postgres.Tx, items []Item) (c
 		return 0, err
 	}
 	for _, item := range taken {
-		part := stored{PhoneNumberID: item.PhoneNumberID, BusinessAccountID: item.BusinessAccountID}.part(tx.Org())
+		lane := stored{PhoneNumberID: item.PhoneNumberID, BusinessAccountID: item.BusinessAccountID}.part(tx.Org()).lane()
 		id := ids.New[Kind](s.clock.Now())
-		if err := s.lanes.OpenTx(ctx, tx, laneKind, part.lane()); err != nil {
+		if err := s.lanes.OpenTx(ctx, tx, laneKind, lane); err != nil {
 			return 0, err
 		}
 		if _, err := tx.Exec(ctx, sqlInsert, postgres.Args{
@@ -192,7 +226,7 @@ func (s *Service) againTx(ctx context.Context, tx *postgres.Tx, items []Item) (c
 		}); err != nil {
 			return 0, err
 		}
-		if err := s.lanes.AddTx(ctx, tx, laneKind, part.lane(), lanes.Row{ID: id.Any()}); err != nil {
+		if err := s.lanes.AddTx(ctx, tx, laneKind, lane, lanes.Row{ID: id.Any()}); err != nil {
 			return 0, err
 		}
 	}

@@ -1,23 +1,20 @@
 package callbacks
 
 import (
-	"time"
-
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
-	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Whether the organization has the number in that generation is asked by the insert
-// itself: who was asked before may be somebody else by now.
+// sqlStore stores the parts whose number the organization has, in that generation. The check is
+// part of the statement because the directory's cache may be stale.
 const sqlStore = `
 WITH given AS MATERIALIZED (
     SELECT *
     FROM unnest(@orgs::uuid[], @ids::uuid[], @lanes::uuid[], @numbers::text[], @generations::bigint[], @accounts::text[], @bodies::bytea[])
         WITH ORDINALITY AS given (org_id, id, lane_id, phone_number_id, generation, business_account_id, body, place)
 ), judged AS MATERIALIZED (
-    SELECT g.place, g.org_id, g.id, g.lane_id, g.phone_number_id, g.business_account_id, o.frozen_at IS NOT NULL AS frozen,
+    SELECT g.place, o.frozen_at IS NOT NULL AS frozen,
         CASE WHEN g.phone_number_id IS NOT NULL
             THEN EXISTS (
                 SELECT FROM accounts a
@@ -26,48 +23,46 @@ WITH given AS MATERIALIZED (
             ELSE EXISTS (
                 SELECT FROM accounts a
                 WHERE a.org_id = g.org_id AND a.business_account_id = g.business_account_id AND a.deleted_at IS NULL)
-        END AS held
+        END AS held,
+        EXISTS (SELECT FROM lanes l WHERE l.lane_id = g.lane_id) AS open
     FROM given g
     JOIN organizations o ON o.org_id = g.org_id
 ), kept AS (
     INSERT INTO callbacks (org_id, id, phone_number_id, generation, business_account_id, body)
-    SELECT j.org_id, j.id, j.phone_number_id, g.generation, j.business_account_id, g.body
+    SELECT g.org_id, g.id, g.phone_number_id, g.generation, g.business_account_id, g.body
     FROM judged j
     JOIN given g USING (place)
     WHERE j.held AND NOT j.frozen
-), opened AS (
-    ` + lanes.Opening + `
-    SELECT DISTINCT lane_id, org_id, '` + laneKind + `'
+), unapplied AS (
+    INSERT INTO callbacks_unapplied (org_id, phone_number_id, id, generation, business_account_id)
+    SELECT g.org_id, coalesce(g.phone_number_id, ''), g.id, g.generation, g.business_account_id
     FROM judged j
-    WHERE held AND NOT frozen AND NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = j.lane_id)
-    ORDER BY lane_id
-    ON CONFLICT DO NOTHING
-), waiting AS (
-    ` + lanes.Adding + `
-    SELECT lane_id, 0, @now, id, NULL FROM judged WHERE held AND NOT frozen
+    JOIN given g USING (place)
+    WHERE j.held AND NOT j.frozen
 )
-SELECT place, frozen, held FROM judged`
+SELECT place, frozen, held, open FROM judged`
 
+// judgement is what sqlStore found of one part. Place counts from 1.
 type judgement struct {
 	Place  int
 	Frozen bool
 	Held   bool
+	Open   bool // its lane exists
 }
 
-// columnsOf are parts turned on their side.
-func columnsOf(parts []Part, now time.Time) postgres.Args {
+// columnsOf are the arrays of sqlStore.
+func columnsOf(parts []Part, stored []ID) postgres.Args {
 	count := len(parts)
-	owners, all, waiting := make([]orgs.ID, count), make([]ID, count), make([]ids.Any, count)
+	owners, lanes := make([]orgs.ID, count), make([]ids.Any, count)
 	numbers, accounts := make([]*string, count), make([]*string, count)
 	generations, bodies := make([]int64, count), make([][]byte, count)
 	for i, part := range parts {
-		owners[i], all[i], waiting[i] = part.OrgID, ids.New[Kind](now), part.lane()
+		owners[i], lanes[i] = part.OrgID, part.lane()
 		numbers[i], accounts[i] = orNil(part.NumberID), orNil(part.BusinessAccountID)
 		generations[i], bodies[i] = part.Generation, part.Body
 	}
 	return postgres.Args{
-		"orgs": owners, "ids": all, "lanes": waiting, "numbers": numbers, "generations": generations, "accounts": accounts,
-		"bodies": bodies, "now": now,
+		"orgs": owners, "ids": stored, "lanes": lanes, "numbers": numbers, "generations": generations, "accounts": accounts, "bodies": bodies,
 	}
 }
 
@@ -78,7 +73,7 @@ func orNil(text string) *string {
 	return &text
 }
 
-// stored is a callback as it was kept.
+// stored is a callback as it is stored.
 type stored struct {
 	ID                ID
 	PhoneNumberID     *string
@@ -91,6 +86,9 @@ func (s stored) part(org orgs.ID) Part {
 	part := Part{OrgID: org, Body: s.Body}
 	if s.PhoneNumberID != nil {
 		part.NumberID = *s.PhoneNumberID
+	}
+	if s.PhoneNumberID != nil && s.Generation != nil {
+		part.Generation = *s.Generation
 	}
 	if s.BusinessAccountID != nil {
 		part.BusinessAccountID = *s.BusinessAccountID
@@ -107,31 +105,46 @@ WHERE org_id = @org_id
   AND id BETWEEN @least AND @greatest`
 
 	sqlUnapplied = `
-SELECT id, phone_number_id, generation, business_account_id, ''::bytea AS body
-FROM callbacks
+SELECT id, nullif(phone_number_id, '') AS phone_number_id, generation, business_account_id, ''::bytea AS body
+FROM callbacks_unapplied
 WHERE org_id = @org_id
-  AND NOT applied
-ORDER BY id`
+ORDER BY phone_number_id, id`
 
 	sqlApplied = `
-UPDATE callbacks
-SET applied = true
+DELETE FROM callbacks_unapplied
 WHERE org_id = @org_id
-  AND id = ANY (@ids)
-  AND id BETWEEN @least AND @greatest`
+  AND phone_number_id = @phone_number_id
+  AND id = ANY (@ids)`
+
+	sqlAppliedUnread = `
+DELETE FROM callbacks_unapplied
+WHERE org_id = @org_id
+  AND id = ANY (@ids)`
 
 	sqlInsert = `
+WITH unapplied AS (
+    INSERT INTO callbacks_unapplied (org_id, phone_number_id, id, generation, business_account_id)
+    VALUES (@org_id, coalesce(@phone_number_id::text, ''), @id, @generation, @business_account_id)
+)
 INSERT INTO callbacks (org_id, id, phone_number_id, generation, business_account_id, body)
 VALUES (@org_id, @id, @phone_number_id, @generation, @business_account_id, @body)`
 
-	// Nothing is kept of a number that was disconnected meanwhile.
-	sqlSetAside = `
+	// Items of a number that was disconnected meanwhile are dropped: the purge may be over.
+	sqlKeepItems = `
 INSERT INTO callback_items (org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body)
-SELECT @org_id, g.id, @state, @reason, g.field, g.phone_number_id, a.generation, g.business_account_id, g.body
-FROM unnest(@ids::uuid[], @fields::text[], @numbers::text[], @accounts::text[], @bodies::bytea[])
-    AS g (id, field, phone_number_id, business_account_id, body)
-LEFT JOIN accounts a ON a.org_id = @org_id AND a.phone_number_id = g.phone_number_id AND a.deleted_at IS NULL
+SELECT @org_id, g.id, @state, @reason, g.field, g.phone_number_id, nullif(g.generation, 0), g.business_account_id, g.body
+FROM unnest(@ids::uuid[], @fields::text[], @generations::bigint[], @numbers::text[], @accounts::text[], @bodies::bytea[])
+    AS g (id, field, generation, phone_number_id, business_account_id, body)
+LEFT JOIN accounts a
+    ON a.org_id = @org_id AND a.phone_number_id = g.phone_number_id AND a.generation = g.generation AND a.deleted_at IS NULL
 WHERE g.phone_number_id IS NULL OR a.id IS NOT NULL`
+
+	sqlKeepBody = `
+INSERT INTO callback_items (org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body)
+SELECT org_id, @new_id, @state, @reason, '', phone_number_id, generation, business_account_id, body
+FROM callbacks
+WHERE org_id = @org_id
+  AND id = @id`
 
 	sqlItems = `
 SELECT org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body
@@ -150,6 +163,18 @@ WITH taken AS (
     RETURNING org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body
 )
 SELECT org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body FROM taken ORDER BY id`
+
+	sqlForgetUnapplied = `
+DELETE FROM callbacks_unapplied
+WHERE org_id = @org_id
+  AND phone_number_id = @phone_number_id
+  AND id IN (
+      SELECT id
+      FROM callbacks_unapplied
+      WHERE org_id = @org_id AND phone_number_id = @phone_number_id AND id > @after AND generation = @generation
+      ORDER BY id
+      LIMIT @limit)
+RETURNING id`
 
 	sqlForgetStored = `
 DELETE FROM callbacks
@@ -174,7 +199,7 @@ WHERE org_id = @org_id
 RETURNING id`
 )
 
-// mostItems bounds a list.
+// mostItems is the longest list.
 const mostItems = 10_000
 
 func (f Filter) args() postgres.Args {

@@ -24,7 +24,7 @@ import (
 
 func TestChallenge(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	right := url.Values{"hub.mode": {"subscribe"}, "hub.challenge": {"1158201444"}, "hub.verify_token": {canary.VerifyToken}}
 	for name, one := range map[string]struct {
 		change url.Values
@@ -52,9 +52,9 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-func TestForgedCallbacksAreRefused(t *testing.T) {
+func TestIngress_WrongSignature_Refused(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	org, _ := s.Org(t)
 	account := s.Account(t, org)
 	genuine := body(t, statuses(account.BusinessAccountID, *account.PhoneNumberID, "wamid.1"))
@@ -85,9 +85,9 @@ func TestForgedCallbacksAreRefused(t *testing.T) {
 	require.Equal(t, 1, s.kept(t, "callbacks"))
 }
 
-func TestOnlyPostsOfAModestSize(t *testing.T) {
+func TestIngress_MethodAndSize(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
 		answer := httptest.NewRecorder()
 		s.ingress.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, edge.Path, nil))
@@ -104,10 +104,11 @@ func TestOnlyPostsOfAModestSize(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.push(t, large[:4<<20]).Code, "malformed, but of the right size")
 }
 
-// TestMalformedBodiesAreKept: signed, so the provider's own; nobody will send them again.
-func TestMalformedBodiesAreKept(t *testing.T) {
+// TestIngress_MalformedBody_Quarantined: the signature is right, so the provider sent it and will not
+// send it again.
+func TestIngress_MalformedBody_Quarantined(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	const count = 1_000
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range count {
@@ -123,7 +124,7 @@ func TestMalformedBodiesAreKept(t *testing.T) {
 	require.Zero(t, s.kept(t, "callbacks"))
 }
 
-// malformed is a body that is nobody's, each in another way.
+// malformed is a body that names no number of an organization.
 func malformed(random *rand.Rand, n int) []byte {
 	whole := fmt.Sprintf(`{"object":"whatsapp_business_account","entry":[{"id":"9%d","changes":[{"field":"messages","value":{"messaging_product":`+
 		`"whatsapp","metadata":{"phone_number_id":"8%d"},"statuses":[{"id":"x","status":"sent"}]}}]}]}`, n, n)
@@ -150,17 +151,17 @@ func malformed(random *rand.Rand, n int) []byte {
 	}
 }
 
-// TestABodyIsDividedByWhomItConcerns: numbers of two cells, a business account of two
-// organizations, and what is nobody's, in one body.
-func TestABodyIsDividedByWhomItConcerns(t *testing.T) {
+// TestIngress_SeveralAddresses_EachGetsItsPart pushes one body with numbers of two cells, a business
+// account, and addresses that no organization has.
+func TestIngress_SeveralAddresses_EachGetsItsPart(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.Work(t)
 	s.other.Work(t)
 	here, _ := s.Org(t)
 	there, _ := s.other.Org(t)
 	mine, theirs := s.Account(t, here), s.other.Account(t, there)
-	unknown := statuses("29", "19", "wamid.nobody")
+	unknown := statuses("29", "19", "wamid.unknown")
 	answer := s.push(t, body(t,
 		statuses(mine.BusinessAccountID, *mine.PhoneNumberID, "wamid.1", "wamid.2"),
 		statuses(theirs.BusinessAccountID, *theirs.PhoneNumberID, "wamid.3"),
@@ -173,25 +174,25 @@ func TestABodyIsDividedByWhomItConcerns(t *testing.T) {
 	s.await(t, "all of it is applied", func() bool {
 		return s.count(here, "wamid.1") == 1 && s.count(here, "wamid.2") == 1 && s.count(here, "wamid.4") == 1 && s.count(there, "wamid.3") == 1
 	})
-	require.Zero(t, s.count(here, "wamid.3")+s.count(there, "wamid.1"), "nobody gets what is another's")
+	require.Zero(t, s.count(here, "wamid.3")+s.count(there, "wamid.1"), "an organization gets only its own items")
 	parked := s.quarantined(t)
 	require.Len(t, parked, 2)
 	require.ElementsMatch(t, []string{"unknown_number", "unknown_account"}, []string{parked[0].Reason, parked[1].Reason})
 	require.Equal(t, 3, s.kept(t, "callbacks"), "one for each number and one for the account")
 
-	// The number is connected after all: what waited for it is applied.
+	// The number is connected: the quarantined part is applied.
 	s.Attach(t, here, "19", nil)
 	stored, err := s.ingress.Reprocess(t.Context(), parked)
 	require.NoError(t, err)
 	require.Equal(t, 1, stored)
-	s.await(t, "what was in quarantine is applied", func() bool { return s.count(here, "wamid.nobody") == 1 })
-	require.Len(t, s.quarantined(t), 1, "the other is still nobody's")
+	s.await(t, "the quarantined part is applied", func() bool { return s.count(here, "wamid.unknown") == 1 })
+	require.Len(t, s.quarantined(t), 1, "the other still has no owner")
 }
 
-// TestPoisonIsSetAside: of 1,000 items 10 fail, the others are applied.
-func TestPoisonIsSetAside(t *testing.T) {
+// TestApply_PoisonItems_OnlyTheyAreDead pushes 1,000 items of which 10 fail.
+func TestApply_PoisonItems_OnlyTheyAreDead(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.Work(t)
 	org, _ := s.Org(t)
 	account := s.Account(t, org)
@@ -211,8 +212,8 @@ func TestPoisonIsSetAside(t *testing.T) {
 			return len(s.applied) >= want
 		}
 	}
-	s.await(t, "all but the poison is applied", applied(count-count/bad))
-	s.await(t, "the poison is set aside", func() bool { return len(s.aside(t, callbacks.Dead)) == count/bad })
+	s.await(t, "the other items are applied", applied(count-count/bad))
+	s.await(t, "the failing items are dead", func() bool { return len(s.aside(t, callbacks.Dead)) == count/bad })
 	require.Len(t, s.applied, count-count/bad)
 	for _, item := range s.aside(t, callbacks.Dead) {
 		require.Contains(t, item.Reason, "is poison")
@@ -226,17 +227,16 @@ func TestPoisonIsSetAside(t *testing.T) {
 	again, err := s.Callbacks.Reprocess(t.Context(), callbacks.Filter{State: callbacks.Dead})
 	require.NoError(t, err)
 	require.Equal(t, count/bad, again)
-	s.await(t, "what was mended is applied", applied(count))
+	s.await(t, "the dead items are applied", applied(count))
 	require.Empty(t, s.aside(t, callbacks.Dead))
 	for message, times := range s.applied {
 		require.Equal(t, 1, times, message)
 	}
 }
 
-// TestWhatNobodyTakesWaits for its consumer.
-func TestWhatNobodyTakesWaits(t *testing.T) {
+func TestApply_NoConsumer_ItemWaitsUnhandled(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.Work(t)
 	org, _ := s.Org(t)
 	account := s.Account(t, org)
@@ -244,17 +244,16 @@ func TestWhatNobodyTakesWaits(t *testing.T) {
 		"metadata": map[string]any{"phone_number_id": *account.PhoneNumberID}, "calls": []any{map[string]any{"id": "wacid.1"}},
 	})
 	require.Equal(t, http.StatusOK, s.push(t, body(t, strange)).Code)
-	s.await(t, "it is set aside", func() bool { return len(s.aside(t, callbacks.Unhandled)) == 1 })
+	s.await(t, "it is unhandled", func() bool { return len(s.aside(t, callbacks.Unhandled)) == 1 })
 	again, err := s.Callbacks.Reprocess(t.Context(), callbacks.Filter{State: callbacks.Unhandled})
 	require.NoError(t, err)
 	require.Equal(t, 1, again)
-	s.await(t, "and again, as nobody takes it still", func() bool { return len(s.aside(t, callbacks.Unhandled)) == 1 })
+	s.await(t, "it is unhandled again", func() bool { return len(s.aside(t, callbacks.Unhandled)) == 1 })
 }
 
-// TestAFrozenOrganizationIsNotWrittenTo: the provider comes again.
-func TestAFrozenOrganizationIsNotWrittenTo(t *testing.T) {
+func TestIngress_FrozenOrganization_Unavailable(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	org, _ := s.Org(t)
 	account := s.Account(t, org)
 	one := body(t, statuses(account.BusinessAccountID, *account.PhoneNumberID, "wamid.1"))
@@ -275,10 +274,9 @@ func TestAFrozenOrganizationIsNotWrittenTo(t *testing.T) {
 	require.Equal(t, 1, s.kept(t, "callbacks"))
 }
 
-// TestADisconnectedNumberIsForgotten, and comes back elsewhere.
-func TestADisconnectedNumberIsForgotten(t *testing.T) {
+func TestIngress_DisconnectedNumber_QuarantinedThenNewOwner(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	here, _ := s.Org(t)
 	there, _ := s.other.Org(t)
 	account := s.Account(t, here)
@@ -293,5 +291,5 @@ func TestADisconnectedNumberIsForgotten(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.push(t, one).Code)
 	require.Len(t, s.quarantined(t), 1)
 	require.NoError(t, s.Callbacks.Purge(t.Context(), here, account))
-	require.Equal(t, 1, s.kept(t, "callbacks"), "that of the new owner")
+	require.Equal(t, 1, s.kept(t, "callbacks"), "the new owner has its copy")
 }

@@ -38,7 +38,7 @@ type side struct {
 func TestANumberChangesHands(t *testing.T) {
 	t.Parallel()
 	const handovers, pushes, number = 200, 6, "100000000000042"
-	s := newStage(t)
+	s := newFixture(t)
 	here, _ := s.Org(t)
 	there, _ := s.other.Org(t)
 	from, to := side{s.World, here, "here"}, side{s.other, there, "there"}
@@ -102,7 +102,7 @@ func TestANumberChangesHands(t *testing.T) {
 var messageID = regexp.MustCompile(`wamid\.[0-9]+\.[0-9]+\.`)
 
 // whereabouts is where each message is kept.
-func (s *stage) whereabouts(t *testing.T, worlds map[string]*factory.World) map[string][]string {
+func (s *fixture) whereabouts(t *testing.T, worlds map[string]*factory.World) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
 	for name, world := range worlds {

@@ -16,7 +16,7 @@ import (
 )
 
 // listen has the simulator push to the ingress over HTTP.
-func (s *stage) listen(t *testing.T) {
+func (s *fixture) listen(t *testing.T) {
 	t.Helper()
 	server := httptest.NewServer(s.ingress)
 	s.Network.Simulator.SetCallbackURL(server.URL + edge.Path)
@@ -31,7 +31,7 @@ func (s *stage) listen(t *testing.T) {
 }
 
 // connected is a number of the simulator's, subscribed to.
-func (s *stage) connected(t *testing.T, org orgs.ID) accounts.Account {
+func (s *fixture) connected(t *testing.T, org orgs.ID) accounts.Account {
 	t.Helper()
 	account := s.Account(t, org)
 	s.Network.Number(t, account.BusinessAccountID, *account.PhoneNumberID, map[string]any{"display_phone_number": (*account.PhoneNumber)[1:]})
@@ -42,7 +42,7 @@ func (s *stage) connected(t *testing.T, org orgs.ID) accounts.Account {
 // simulator, through the ingress, into the row.
 func TestAccountsFollowTheProvider(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.listen(t)
 	s.Work(t)
 	org, _ := s.Org(t)

@@ -30,9 +30,9 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// stage is two cells of one directory and the ingress in front of them. Their consumers
-// note what they are given, before the product's own.
-type stage struct {
+// fixture is two cells of one directory and the ingress in front of them. A consumer in each
+// cell records the statuses that are applied.
+type fixture struct {
 	*factory.World // the first cell
 
 	other   *factory.World
@@ -40,16 +40,17 @@ type stage struct {
 
 	mu      sync.Mutex
 	applied map[string]int
+	from    []callbacks.Inbound // what was applied
 	poison  map[string]bool
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	now := clock.NewManual(pgtest.Start())
 	first, second := pgtest.Open(t), pgtest.Open(t)
 	routes := directory.New(first, now)
 	worlds := factory.In(t, routes, now, map[string]*postgres.DB{"first": first, "second": second})
-	s := &stage{World: worlds["first"], other: worlds["second"], applied: map[string]int{}, poison: map[string]bool{}}
+	s := &fixture{World: worlds["first"], other: worlds["second"], applied: map[string]int{}, poison: map[string]bool{}}
 	s.ingress = edge.New(edge.Deps{
 		Cells:     map[string]*cell.Cell{"first": worlds["first"].Cell, "second": worlds["second"].Cell},
 		Directory: routes, Provider: s.Network, Logger: canary.Logger(t),
@@ -60,8 +61,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// consume takes statuses. What it notes before its transaction fails does not count.
-func (s *stage) consume(_ context.Context, tx *postgres.Tx, items []provider.Notification) (left []provider.Notification, err error) {
+// consume takes statuses, and counts them when their transaction is committed.
+func (s *fixture) consume(_ context.Context, tx *postgres.Tx, items []callbacks.Inbound) (left []callbacks.Inbound, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, item := range items {
@@ -76,20 +77,21 @@ func (s *stage) consume(_ context.Context, tx *postgres.Tx, items []provider.Not
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.applied[tx.Org().String()+" "+status.MessageID]++
+				s.from = append(s.from, item)
 			})
 		}
 	}
 	return left, nil
 }
 
-func (s *stage) count(org orgs.ID, message string) int {
+func (s *fixture) count(org orgs.ID, message string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.applied[org.String()+" "+message]
 }
 
-// await lets the cells work until it is true. Time passes: what failed is tried a little later.
-func (s *stage) await(t *testing.T, what string, reached func() bool) {
+// await lets the cells work, and moves the clock for retries, until the condition is true.
+func (s *fixture) await(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		if reached() {
@@ -108,12 +110,12 @@ func sign(body []byte, secret string) string {
 }
 
 // push pushes a genuine body and returns the answer.
-func (s *stage) push(t *testing.T, body []byte) *httptest.ResponseRecorder {
+func (s *fixture) push(t *testing.T, body []byte) *httptest.ResponseRecorder {
 	t.Helper()
 	return s.pushSigned(t, body, sign(body, canary.AppSecret))
 }
 
-func (s *stage) pushSigned(t *testing.T, body []byte, signatures ...string) *httptest.ResponseRecorder {
+func (s *fixture) pushSigned(t *testing.T, body []byte, signatures ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, edge.Path, bytes.NewReader(body))
 	for _, one := range signatures {
@@ -149,7 +151,7 @@ func body(t *testing.T, entries ...any) []byte {
 }
 
 // kept counts rows of a table in both cells.
-func (s *stage) kept(t *testing.T, table string) (count int) {
+func (s *fixture) kept(t *testing.T, table string) (count int) {
 	t.Helper()
 	for _, world := range []*factory.World{s.World, s.other} {
 		found, err := postgres.One[int](t.Context(), world.DB.System("test"), `SELECT count(*) FROM `+table, nil)
@@ -159,14 +161,14 @@ func (s *stage) kept(t *testing.T, table string) (count int) {
 	return count
 }
 
-func (s *stage) quarantined(t *testing.T) []directory.Quarantined {
+func (s *fixture) quarantined(t *testing.T) []directory.Quarantined {
 	t.Helper()
 	all, err := s.Directory.Quarantined(t.Context(), 10_000)
 	require.NoError(t, err)
 	return all
 }
 
-func (s *stage) aside(t *testing.T, state callbacks.State) []callbacks.Item {
+func (s *fixture) aside(t *testing.T, state callbacks.State) []callbacks.Item {
 	t.Helper()
 	all, err := s.Callbacks.List(t.Context(), callbacks.Filter{State: state})
 	require.NoError(t, err)
