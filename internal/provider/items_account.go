@@ -1,9 +1,6 @@
 package provider
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // TemplateRef names a template. Language is normalized to an underscore.
 type TemplateRef struct {
@@ -12,42 +9,34 @@ type TemplateRef struct {
 	Language string
 }
 
-// TemplateStatus is a decision about a template. Event is the provider's raw value; ReviewOf
-// folds it.
+// TemplateStatus is a decision about a template.
 type TemplateStatus struct {
 	item
 
 	Template TemplateRef
-	Event    string
-	Category string
-	// Reason is empty when the provider gave none.
+	// Status is the provider_status in which the template is now, Review what it means.
+	Status string
+	Review Review
+	// Reason is why it was rejected, in the provider's words; empty when it gave none.
 	Reason string
-	// Title and Description explain a pause, Recommendation a rejection.
-	Title          string
-	Description    string
-	Recommendation string
-	DisabledAt     time.Time
 }
 
-// TemplateQuality is a new score: GREEN, YELLOW, RED or UNKNOWN.
+// TemplateQuality is a new quality score, as the provider prints it.
 type TemplateQuality struct {
 	item
 
 	Template TemplateRef
-	Previous string
 	Score    string
 }
 
-// TemplateCategory is a move to another category: one that will come while Planned is set,
-// else one that was made.
+// TemplateCategory is a template that was moved to another category, or will be.
 type TemplateCategory struct {
 	item
 
 	Template TemplateRef
-	Previous string
 	Category string
-	Planned  string
-	At       time.Time // of a planned one
+	// Planned says that the move is announced and not made yet.
+	Planned bool
 }
 
 // TemplateComponents is a template whose text was changed.
@@ -55,24 +44,21 @@ type TemplateComponents struct {
 	item
 
 	Template TemplateRef
-	Body     string
-	Title    string
-	Footer   string
-	Buttons  json.RawMessage
 }
 
 // AccountChange is what an AccountUpdate means for sending.
 type AccountChange string
 
-// The changes; other events have none.
+// The changes.
 const (
-	AccountAdded        AccountChange = "added"     // a business went through the signup
-	AccountConnected    AccountChange = "connected" // again, after a disconnection
-	AccountDisconnected AccountChange = "disconnected"
+	AccountAdded        AccountChange = "added"        // a business went through the signup
+	AccountConnected    AccountChange = "connected"    // again, after it was disconnected
+	AccountDisconnected AccountChange = "disconnected" // we have no access any more
+	AccountDisabled     AccountChange = "disabled"     // the provider disabled it
+	AccountReinstated   AccountChange = "reinstated"   // it is not disabled any more
 	AccountRestricted   AccountChange = "restricted"
-	AccountReinstated   AccountChange = "reinstated"
 	AccountWarned       AccountChange = "warned"
-	AccountNoChange     AccountChange = ""
+	AccountNoChange     AccountChange = "" // nothing that concerns sending
 )
 
 // AccountUpdate is about a business account as a whole, or about its number when the
@@ -81,24 +67,15 @@ type AccountUpdate struct {
 	item
 
 	Change AccountChange
-	// Event is the provider's raw value, Reason its best explanation.
-	Event        string
+	// Reason is a status_reason: one lower-case word with underscores.
 	Reason       string
-	InitiatedBy  string // USER or SYSTEM, of a disconnection
-	Violation    string
-	BanState     string
-	BanDate      string
 	Restrictions []Restriction
-	Country      string
 }
 
-// Restriction is something that an account may not do.
+// Restriction refuses messages of one kind until a time.
 type Restriction struct {
-	// Type is the provider's raw value.
-	Type string
-	// Covers says what is refused by it.
-	Covers    RestrictionScope
-	ExpiresAt time.Time // zero: not said
+	Scope     RestrictionScope
+	ExpiresAt time.Time // zero: the provider named no end
 }
 
 // RestrictionScope is the kind of message that a restriction refuses.
@@ -106,70 +83,58 @@ type RestrictionScope string
 
 // The scopes.
 const (
-	RestrictsInitiated RestrictionScope = "initiated" // templates: the business speaks first
-	RestrictsReplies   RestrictionScope = "replies"   // answers inside of the 24-hour window
+	RestrictsInitiated RestrictionScope = "initiated" // templates: the business writes first
+	RestrictsReplies   RestrictionScope = "replies"   // answers within the 24-hour window
 	RestrictsUtility   RestrictionScope = "utility"   // utility templates
 	RestrictsNothing   RestrictionScope = ""          // no message
 )
 
-// AccountAlert is a warning or good news.
+// AccountAlert is a warning or good news for a person to read.
 type AccountAlert struct {
 	item
 
-	EntityType  string
-	EntityID    string
-	Severity    string
-	Status      string
-	Type        string
 	Description string
 }
 
-// AccountReview is the decision about a business account.
+// AccountReview is the decision about a business account, a lower-case word.
 type AccountReview struct {
 	item
 
 	Decision string
 }
 
+// DailyLimit is how many conversations a business may begin in a day: -1 is no limit, 0 is not
+// known.
+type DailyLimit int
+
 // Capability is how much a business may send.
 type Capability struct {
 	item
 
-	// DailyConversations is -1 without a limit and 0 when not said.
-	DailyConversations int
-	NumbersPerBusiness int
-	NumbersPerAccount  int
+	DailyLimit DailyLimit
 }
 
-// NumberQuality is a number whose throughput or tier moved.
+// NumberQuality is a number whose limit moved.
 type NumberQuality struct {
 	item
 
-	Event string
-	Limit string
+	DailyLimit DailyLimit
 }
 
 // NumberName is the decision about a display name.
 type NumberName struct {
 	item
 
-	Decision string
+	Approved bool
 	Name     string
-	Reason   string
 }
 
-// NumberSecurity is about a number's two-step verification.
-type NumberSecurity struct {
-	item
+// NumberSecurity says that a number's two-step verification was changed.
+type NumberSecurity struct{ item }
 
-	Event     string
-	Requester string
-}
-
-// NumberUsername is a business's own username.
+// NumberUsername is a business's own username; empty when it has none any more.
 type NumberUsername struct {
 	item
 
 	Username string
-	Status   string
 }

@@ -5,15 +5,27 @@ import (
 	"time"
 )
 
-// The provider's own states of a number that the specification names; others are possible.
+// Values of provider_status: those that the specification names, and those that end a number.
+// Others are possible.
 const (
 	NumberConnected    = "CONNECTED"
 	NumberPending      = "PENDING"
 	NumberUnverified   = "UNVERIFIED"
 	NumberDisconnected = "DISCONNECTED"
-	NumberFlagged      = "FLAGGED"
 	NumberRestricted   = "RESTRICTED"
-	NumberRateLimited  = "RATE_LIMITED"
+	NumberBanned       = "BANNED"
+	NumberDeleted      = "DELETED"
+	NumberMigrated     = "MIGRATED"
+)
+
+// Throughput is how fast a number may send.
+type Throughput string
+
+// The levels.
+const (
+	ThroughputUnknown  Throughput = ""
+	ThroughputStandard Throughput = "standard" // 80 messages a second
+	ThroughputHigh     Throughput = "high"     // 1,000 messages a second
 )
 
 // NumberState is a business number as the provider has it. Values that it left out are empty.
@@ -23,16 +35,16 @@ type NumberState struct {
 	Phone   string
 	Display string
 	// Name is what people see.
-	Name       string
-	NameStatus string
-	Status     string
+	Name string
+	// Status is the provider_status.
+	Status string
 	// Verified says that the number may be registered.
 	Verified   bool
 	Quality    string
-	Throughput string
-	Tier       string
-	// Coexistence numbers live in the phone app too: 20 messages a second, no register and
-	// no deregister.
+	Throughput Throughput
+	DailyLimit DailyLimit
+	// Coexistence numbers are in use in the phone app too: 20 messages a second, and neither
+	// register nor deregister.
 	Coexistence bool
 	Raw         json.RawMessage
 }

@@ -73,11 +73,3 @@ func TestRegistrationFault(t *testing.T) {
 	plain := fmt.Errorf("plain")
 	require.Equal(t, plain, provider.RegistrationFault(plain))
 }
-
-func TestReviewOf(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, provider.ReviewApproved, provider.ReviewOf("APPROVED"))
-	require.Equal(t, provider.ReviewPending, provider.ReviewOf("IN_APPEAL"))
-	require.Equal(t, provider.ReviewRejected, provider.ReviewOf("PAUSED"))
-	require.Equal(t, provider.ReviewRejected, provider.ReviewOf("SOMETHING_NEW"))
-}

@@ -15,13 +15,14 @@ type TemplatePage struct {
 	Next      string // empty at the end
 }
 
-// Template is a template as the provider has it. Status, Category and Quality are the
-// provider's raw values.
+// Template is a template as the provider has it. Status, Category and Quality are printed by the
+// public API as the provider spells them.
 type Template struct {
 	ID              string
 	Name            string
 	Language        string // with an underscore, as in en_US
 	Status          string
+	Review          Review
 	Category        string
 	ParameterFormat string // POSITIONAL, NAMED or empty
 	Components      json.RawMessage
@@ -32,28 +33,15 @@ type Template struct {
 	Raw             json.RawMessage
 }
 
-// Review is the specification's state of a template's raw status.
-func (t Template) Review() string { return ReviewOf(t.Status) }
+// Review is the specification's state of a template.
+type Review string
 
-// The specification's three states of a template.
+// The three states.
 const (
-	ReviewPending  = "pending"
-	ReviewApproved = "approved"
-	ReviewRejected = "rejected"
+	ReviewPending  Review = "pending"
+	ReviewApproved Review = "approved"
+	ReviewRejected Review = "rejected"
 )
-
-// ReviewOf folds a raw status, or the event of a TemplateStatus, into the specification's
-// three states. What cannot be sent and is not under review counts as rejected.
-func ReviewOf(status string) string {
-	switch status {
-	case "APPROVED", "REINSTATED", "UNARCHIVED", "FLAGGED", "LOCKED", "UNLOCKED":
-		return ReviewApproved
-	case "PENDING", "IN_APPEAL":
-		return ReviewPending
-	default:
-		return ReviewRejected
-	}
-}
 
 // TemplateDraft is a new template.
 type TemplateDraft struct {

@@ -354,7 +354,7 @@ func (h *handOver) apply(ctx context.Context, route directory.Route, name string
 	return postgres.InTx(ctx, of.DB, route.OrgID, func(tx *postgres.Tx) (bool, error) {
 		_, err := of.Accounts.NotifiedTx(ctx, tx, provider.Notification{
 			BusinessAccountID: business, NumberID: number, At: of.Clock.Now().Add(time.Second),
-			Item: provider.NumberName{Decision: "APPROVED", Name: name},
+			Item: provider.NumberName{Approved: true, Name: name},
 		})
 		tx.AfterCommit(func() {
 			h.mu.Lock()

@@ -1,24 +1,22 @@
 package accounts
 
 import (
-	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// notices are what the provider said by itself, by what it is about. Of each only the
-// newest word counts: notifications come in any order and more than once, and whatever
-// the order, the same words remain.
+// notices are the newest values that notifications gave, by subject. Notifications come in any
+// order and more than once; whatever the order, the same values remain.
 type notices map[string]notice
 
-// notice is a word and when it was said. The empty word takes back.
+// notice is a value and the time of its notification. An empty value withdraws the notice.
 type notice struct {
 	Word string    `json:"word,omitempty"`
 	At   time.Time `json:"at"`
 }
 
-// What notices are about.
+// The subjects of notices.
 const (
 	link           = "link"      // why we have no access to the business account any more
 	ban            = "ban"       // why the provider disabled it
@@ -26,15 +24,15 @@ const (
 	displayName    = "name"
 	messagingLimit = "limit"
 	review         = "review"
-	restriction    = "restriction:" // and what is restricted; the word is until when
+	restriction    = "restriction:" // followed by the scope; the value is the end
 )
 
-// forever is the word of a restriction whose end the provider did not say.
+// forever is the end of a restriction for which the provider named none.
 const forever = "9999-12-31T00:00:00Z"
 
 func (n notices) of(what string) string { return n[what].Word }
 
-// add keeps the newest word. Of two that are equally old the greater stays, so that every
+// add keeps the newest value. Of two values of the same time the greater stays, so that every
 // order ends the same; a reason is greater than none.
 func (n *notices) add(what, word string, at time.Time) (changed bool) {
 	known, found := (*n)[what]
@@ -49,20 +47,12 @@ func (n *notices) add(what, word string, at time.Time) (changed bool) {
 }
 
 func (n notices) restricts(scope provider.RestrictionScope, now time.Time) bool {
-	for what, said := range n {
-		kind, is := strings.CutPrefix(what, restriction)
-		if !is || !strings.HasSuffix(kind, "/"+string(scope)) {
-			continue
-		}
-		if until, err := time.Parse(time.RFC3339, said.Word); err == nil && now.Before(until) {
-			return true
-		}
-	}
-	return false
+	until, err := time.Parse(time.RFC3339, n.of(restriction+string(scope)))
+	return err == nil && now.Before(until)
 }
 
-// note adds a notice and takes over what is shown of it. An empty word about something
-// that is only shown says nothing.
+// note adds a notice, and copies the name and the limit into their columns. An empty name or
+// limit is ignored.
 func (a *Account) note(what, word string, at time.Time) {
 	shown := what == displayName || what == messagingLimit
 	if shown && word == "" {

@@ -3,16 +3,15 @@ package accounts
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// NotifiedTx applies what the provider said of a business account or of one of its numbers
-// to the organization's accounts that it concerns. It tells whether that is what the
-// notification is about; applying it again, or late, changes nothing.
+// NotifiedTx applies a notification about a business account, or one of its numbers, to the
+// organization's accounts that it concerns. It reports whether the notification is of that kind.
+// Applying a notification again, or late, changes nothing.
 func (s *Service) NotifiedTx(ctx context.Context, tx *postgres.Tx, said provider.Notification) (handled bool, err error) {
 	apply := s.consequence(said)
 	if apply == nil {
@@ -26,7 +25,7 @@ func (s *Service) NotifiedTx(ctx context.Context, tx *postgres.Tx, said provider
 	for _, account := range concerned {
 		apply(&account)
 		account.settle(now)
-		// The provider is asked soon: a notification is a hint, its answer is the truth.
+		// The account is refreshed soon: a notification is a hint, the provider's answer is the truth.
 		account.DueAt, account.UpdatedAt = now, now
 		if err := updateAccount(ctx, tx, account); err != nil {
 			return true, err
@@ -45,35 +44,32 @@ func (s *Service) consequence(said provider.Notification) func(*Account) {
 	case provider.AccountUpdate:
 		return func(a *Account) { a.update(item, at) }
 	case provider.AccountReview:
-		return func(a *Account) { a.note(review, strings.ToLower(item.Decision), at) }
+		return func(a *Account) { a.note(review, item.Decision, at) }
 	case provider.Capability:
-		return func(a *Account) { a.note(messagingLimit, tier(item.DailyConversations), at) }
+		return func(a *Account) { a.note(messagingLimit, limitText(item.DailyLimit), at) }
 	case provider.NumberQuality:
-		return func(a *Account) { a.note(messagingLimit, item.Limit, at) }
+		return func(a *Account) { a.note(messagingLimit, limitText(item.DailyLimit), at) }
 	case provider.NumberName:
-		if item.Decision != "APPROVED" {
+		if !item.Approved {
 			return func(*Account) {}
 		}
 		return func(a *Account) { a.note(displayName, item.Name, at) }
 	case provider.AccountAlert, provider.NumberSecurity, provider.NumberUsername:
-		return func(*Account) {} // nothing that is kept, but worth a look
+		return func(*Account) {} // nothing is stored, but the account is refreshed
 	default:
 		return nil
 	}
 }
 
-// update follows the fate of the business account.
+// update notes what happened to the business account.
 func (a *Account) update(item provider.AccountUpdate, at time.Time) {
-	disables := item.Event == "DISABLED_UPDATE"
 	switch item.Change {
 	case provider.AccountAdded, provider.AccountConnected:
 		a.note(link, "", at)
 	case provider.AccountDisconnected:
-		if disables {
-			a.note(ban, "account_disabled", at)
-		} else {
-			a.note(link, wordOf(item), at)
-		}
+		a.note(link, item.Reason, at)
+	case provider.AccountDisabled:
+		a.note(ban, item.Reason, at)
 	case provider.AccountReinstated:
 		a.note(ban, "", at)
 	case provider.AccountRestricted:
@@ -82,39 +78,26 @@ func (a *Account) update(item provider.AccountUpdate, at time.Time) {
 			if !restricted.ExpiresAt.IsZero() {
 				until = restricted.ExpiresAt.UTC().Format(time.RFC3339)
 			}
-			a.note(restriction+restricted.Type+"/"+string(restricted.Covers), until, at)
+			a.note(restriction+string(restricted.Scope), until, at)
 		}
 	case provider.AccountWarned, provider.AccountNoChange:
 	}
 }
 
-// wordOf is an event as a reason: PARTNER_REMOVED is partner_removed, and with its own
-// reason partner_removed_companion_inactivity.
-func wordOf(item provider.AccountUpdate) string {
-	word := strings.ToLower(item.Event)
-	if item.InitiatedBy != "" && item.Reason != "" {
-		word += "_" + strings.ToLower(item.Reason)
-	}
-	return word
-}
-
-// tier is a daily limit in the words that the provider has for it elsewhere.
-func tier(daily int) string {
-	const thousand = 1000
+// limitText is a daily limit as it is stored: a number, "unlimited", or empty when not known.
+func limitText(limit provider.DailyLimit) string {
 	switch {
-	case daily == 0:
+	case limit == 0:
 		return ""
-	case daily < 0:
-		return "TIER_UNLIMITED"
-	case daily >= thousand && daily%thousand == 0:
-		return "TIER_" + strconv.Itoa(daily/thousand) + "K"
+	case limit < 0:
+		return "unlimited"
 	default:
-		return "TIER_" + strconv.Itoa(daily)
+		return strconv.Itoa(int(limit))
 	}
 }
 
-// FailedTx notes what a failed call said of the number itself: that its token is of no use
-// any more, or that it must be registered again. The provider is asked soon.
+// FailedTx notes what a failed call says about the number itself: its token is invalid, or it must
+// be registered again. The account is refreshed soon.
 func (s *Service) FailedTx(ctx context.Context, tx *postgres.Tx, id ID, failed *provider.Error) error {
 	if failed.Effect != provider.EffectDisconnected && failed.Effect != provider.EffectDegraded {
 		return nil
@@ -134,7 +117,7 @@ func (s *Service) FailedTx(ctx context.Context, tx *postgres.Tx, id ID, failed *
 	return updateAccount(ctx, tx, account)
 }
 
-// refusalOf is why the provider does not let us in, in a word.
+// refusalOf is the status_reason of a number that the provider refuses to show us.
 func refusalOf(failed *provider.Error) string {
 	switch {
 	case failed.Code == provider.AuthExpired:

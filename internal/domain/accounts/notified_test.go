@@ -175,9 +175,9 @@ func TestNotified_Numbers(t *testing.T) {
 		`{"display_phone_number":"PHONE","decision":"APPROVED","requested_verified_name":"Bay Bakery","rejection_reason":"NONE"}`).Name)
 	require.Equal(t, "Bay Bakery", *send("phone_number_name_update",
 		`{"display_phone_number":"PHONE","decision":"REJECTED","requested_verified_name":"Bad Name","rejection_reason":"X"}`).Name)
-	require.Equal(t, "TIER_10K", *send("business_capability_update", `{"max_daily_conversations_per_business":10000}`).MessagingLimit)
-	require.Equal(t, "TIER_UNLIMITED", *send("business_capability_update", `{"max_daily_conversations_per_business":-1}`).MessagingLimit)
-	require.Equal(t, "TIER_250", *send("business_capability_update", `{"max_daily_conversations_per_business":250}`).MessagingLimit)
+	require.Equal(t, "10000", *send("business_capability_update", `{"max_daily_conversations_per_business":10000}`).MessagingLimit)
+	require.Equal(t, "unlimited", *send("business_capability_update", `{"max_daily_conversations_per_business":-1}`).MessagingLimit)
+	require.Equal(t, "250", *send("business_capability_update", `{"max_daily_conversations_per_business":250}`).MessagingLimit)
 	for field, value := range map[string]string{
 		"security":                 `{"display_phone_number":"PHONE","event":"PIN_CHANGED","requester":"1"}`,
 		"account_alerts":           `{"entity_type":"PHONE_NUMBER","entity_id":"1","alert_info":{"alert_severity":"WARNING","alert_status":"ACTIVE","alert_type":"OBA_REJECTED","alert_description":"x"}}`,
@@ -188,7 +188,7 @@ func TestNotified_Numbers(t *testing.T) {
 	} {
 		require.Equal(t, accounts.Connected, send(field, value).Status, field)
 	}
-	require.Equal(t, "TIER_100K", *b.now(t, account).MessagingLimit)
+	require.Equal(t, "100000", *b.now(t, account).MessagingLimit)
 	require.Equal(t, other.Resource(), b.now(t, other).Resource())
 	require.Nil(t, b.now(t, other).MessagingLimit)
 }

@@ -43,7 +43,7 @@ func TestService_Connect(t *testing.T) {
 		"display_phone_number": "+351 21 000 0001", "verified_name": "Harbour Coffee", "quality_rating": "YELLOW", "messaging_limit": "TIER_2K",
 	})
 	require.Equal(t, accounts.Connected, made.Status)
-	require.Equal(t, []string{"+351210000001", "Harbour Coffee", "CONNECTED", "YELLOW", "TIER_2K", "STANDARD"}, []string{
+	require.Equal(t, []string{"+351210000001", "Harbour Coffee", "CONNECTED", "YELLOW", "2000", "standard"}, []string{
 		*made.PhoneNumber, *made.Name, *made.ProviderStatus, *made.Quality, *made.MessagingLimit, *made.Throughput,
 	})
 	subscribed, err := b.Network.Subscribed(ctx, provider.BusinessAccount{ID: business, Token: network.Token()})

@@ -25,7 +25,7 @@ type facts struct {
 // connected something can be repaired.
 func lost(providerStatus string) bool {
 	switch providerStatus {
-	case provider.NumberDisconnected, "BANNED", "DELETED", "MIGRATED":
+	case provider.NumberDisconnected, provider.NumberBanned, provider.NumberDeleted, provider.NumberMigrated:
 		return true
 	}
 	return false
@@ -86,9 +86,9 @@ func (a *Account) learn(state provider.NumberState, subscribed bool, at time.Tim
 	if state.Phone != "" {
 		a.PhoneNumber = &state.Phone
 	}
-	a.Quality, a.Throughput = text(state.Quality), text(state.Throughput)
+	a.Quality, a.Throughput = text(state.Quality), text(string(state.Throughput))
 	a.note(displayName, state.Name, at)
-	a.note(messagingLimit, state.Tier, at)
+	a.note(messagingLimit, limitText(state.DailyLimit), at)
 }
 
 // refuse takes over that the provider would not answer, and why.

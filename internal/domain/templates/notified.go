@@ -8,17 +8,17 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// What the provider speaks of by itself.
+// The subjects of notifications, in Template.Said.
 const (
 	aboutStatus   = "status"
 	aboutQuality  = "quality"
 	aboutCategory = "category"
 )
 
-// NotifiedTx applies what the provider said of a template to the rows of all numbers that
-// have it, and has their templates read soon: what a notification leaves out is read then,
-// and so is a template that we have not heard of. It tells whether the notification is
-// about a template; applying it again, or late, changes nothing.
+// NotifiedTx applies a notification about a template to the rows of all numbers that have it, and
+// makes their sync due: the sync reads what the notification left out, and new templates. It
+// reports whether the notification is about a template. Applying it again, or late, changes
+// nothing.
 func (s *Service) NotifiedTx(ctx context.Context, tx *postgres.Tx, said provider.Notification) (handled bool, err error) {
 	ref, apply := consequence(said.Item)
 	if apply == nil {
@@ -53,11 +53,10 @@ func consequence(item provider.Item) (provider.TemplateRef, func(*Template, time
 	switch said := item.(type) {
 	case provider.TemplateStatus:
 		return said.Template, func(t *Template, at time.Time) bool {
-			if !t.newer(aboutStatus, string(value(t.ProviderStatus)), settled(said.Event), at) {
+			if !t.newer(aboutStatus, string(value(t.ProviderStatus)), said.Status, at) {
 				return false
 			}
-			t.setStatus(settled(said.Event))
-			t.RejectionReason = nil
+			t.ProviderStatus, t.Status, t.RejectionReason = text(said.Status), said.Review, nil
 			if t.Status == Rejected {
 				t.RejectionReason = text(said.Reason)
 			}
@@ -74,31 +73,21 @@ func consequence(item provider.Item) (provider.TemplateRef, func(*Template, time
 	case provider.TemplateCategory:
 		return said.Template, func(t *Template, at time.Time) bool {
 			moved := category(said.Category)
-			if said.Planned != "" || moved == nil || !t.newer(aboutCategory, string(value(t.Category)), *moved, at) {
+			if said.Planned || moved == nil || !t.newer(aboutCategory, string(value(t.Category)), *moved, at) {
 				return false
 			}
 			t.Category = moved
 			return true
 		}
 	case provider.TemplateComponents:
-		return said.Template, func(*Template, time.Time) bool { return false } // what changed is read
+		return said.Template, func(*Template, time.Time) bool { return false } // the next sync reads what changed
 	default:
 		return provider.TemplateRef{}, nil
 	}
 }
 
-// settled is the status in which an event leaves a template.
-func settled(event string) string {
-	switch event {
-	case "REINSTATED", "UNARCHIVED", "FLAGGED", "LOCKED", "UNLOCKED":
-		return "APPROVED"
-	default:
-		return event
-	}
-}
-
-// newer notes that something was said, unless something newer was. Of two words of one
-// moment the greater stays, so that every order ends the same.
+// newer records the time of a notification about a subject, unless a newer one was applied. Of two
+// values of the same time the greater stays, so that every order ends the same.
 func (t *Template) newer(about, is, word string, at time.Time) bool {
 	last, spoken := t.Said[about]
 	if spoken && (at.Before(last) || at.Equal(last) && word <= is) {

@@ -23,13 +23,13 @@ type kind struct{}
 func (kind) Prefix() string { return "tmpl_" }
 
 // Status is whether a template may be sent.
-type Status string
+type Status = provider.Review
 
 // The states of a template.
 const (
-	Pending  Status = provider.ReviewPending
-	Approved Status = provider.ReviewApproved
-	Rejected Status = provider.ReviewRejected
+	Pending  = provider.ReviewPending
+	Approved = provider.ReviewApproved
+	Rejected = provider.ReviewRejected
 )
 
 // Template is a template as one number has it.
@@ -70,16 +70,12 @@ func (t *Template) key() key { return key{t.Name, t.Language} }
 // learn takes over what the provider has.
 func (t *Template) learn(given provider.Template, now time.Time) {
 	t.ProviderTemplateID, t.Name, t.Language = text(given.ID), given.Name, given.Language
-	t.setStatus(given.Status)
+	t.ProviderStatus, t.Status = text(given.Status), given.Review
 	t.Category, t.ParameterFormat = category(given.Category), text(given.ParameterFormat)
 	t.RejectionReason, t.Quality = text(given.RejectedReason), text(given.Quality)
 	t.Components = components(given.Components)
 	t.Content, t.Variables = contentOf(t.Components)
 	t.Digest, t.UpdatedAt = t.digest(), now
-}
-
-func (t *Template) setStatus(raw string) {
-	t.ProviderStatus, t.Status = text(raw), Status(provider.ReviewOf(raw))
 }
 
 // digest is of everything that the provider can change.

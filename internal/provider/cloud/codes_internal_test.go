@@ -56,3 +56,20 @@ func FuzzAnswer(f *testing.F) {
 		require.Equal(t, refused, failed.Delivery == provider.NotSent)
 	})
 }
+
+func TestReviewOf(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, provider.ReviewApproved, reviewOf("APPROVED"))
+	require.Equal(t, provider.ReviewPending, reviewOf("IN_APPEAL"))
+	require.Equal(t, provider.ReviewRejected, reviewOf("PAUSED"))
+	require.Equal(t, provider.ReviewRejected, reviewOf("SOMETHING_NEW"))
+}
+
+func TestDaily(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]provider.DailyLimit{
+		"": 0, "x": 0, "250": 250, "-1": -1, "TIER_250": 250, "TIER_2K": 2000, "tier_100k": 100_000, "TIER_UNLIMITED": -1, "TIER_NEW": 0,
+	} {
+		require.Equal(t, want, daily(given), given)
+	}
+}

@@ -13,7 +13,7 @@ import (
 // The fields of a number: those that every version knows, and all that are of use.
 const (
 	plainNumberFields = "id,display_phone_number,verified_name,status,code_verification_status,quality_rating"
-	numberFields      = plainNumberFields + ",name_status,throughput,platform_type,is_on_biz_app,whatsapp_business_manager_messaging_limit"
+	numberFields      = plainNumberFields + ",throughput,platform_type,is_on_biz_app,whatsapp_business_manager_messaging_limit"
 )
 
 // withFields asks for all fields, and for the plain ones when the network knows one of them
@@ -79,12 +79,13 @@ func (c *Client) listNumbers(ctx context.Context, r request) (numbers []provider
 	return numbers, nil
 }
 
+var throughputs = map[text]provider.Throughput{"STANDARD": provider.ThroughputStandard, "HIGH": provider.ThroughputHigh}
+
 func numberOf(raw json.RawMessage) provider.NumberState {
 	given := read[struct {
 		ID         text `json:"id"`
 		Display    text `json:"display_phone_number"`
 		Name       text `json:"verified_name"`
-		NameStatus text `json:"name_status"`
 		Status     text `json:"status"`
 		Verified   text `json:"code_verification_status"`
 		Quality    text `json:"quality_rating"`
@@ -97,8 +98,8 @@ func numberOf(raw json.RawMessage) provider.NumberState {
 	}](raw)
 	return provider.NumberState{
 		ID: string(given.ID), Phone: phone(given.Display), Display: string(given.Display), Name: string(given.Name),
-		NameStatus: string(given.NameStatus), Status: strings.ToUpper(string(given.Status)), Verified: given.Verified == "VERIFIED",
-		Quality: string(given.Quality), Throughput: string(given.Throughput.Level), Tier: string(given.Tier),
+		Status: strings.ToUpper(string(given.Status)), Verified: given.Verified == "VERIFIED",
+		Quality: string(given.Quality), Throughput: throughputs[given.Throughput.Level], DailyLimit: daily(string(given.Tier)),
 		Coexistence: bool(given.PhoneApp) && given.Platform == "CLOUD_API", Raw: raw,
 	}
 }

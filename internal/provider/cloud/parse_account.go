@@ -24,45 +24,28 @@ func (c *change) templateStatus() {
 		c.templateQuality()
 		return
 	}
-	other := read[struct {
-		Title       text `json:"title"`
-		Description text `json:"description"`
-	}](c.value["other_info"])
-	rejection := read[struct {
-		Reason         text `json:"reason"`
-		Recommendation text `json:"recommendation"`
-	}](c.value["rejection_info"])
 	why := reason(read[text](c.value["reason"]))
-	if why == "" {
-		why = reason(rejection.Reason)
+	fill(&why, reason(read[struct {
+		Reason text `json:"reason"`
+	}](c.value["rejection_info"]).Reason))
+	status := strings.ToUpper(c.text("event"))
+	if reviewOf(status) == provider.ReviewApproved {
+		status = approved // an event such as a reinstatement leaves the template in this status
 	}
-	disabled := read[struct {
-		Date json.RawMessage `json:"disable_date"`
-	}](c.value["disable_info"])
-	c.whole(provider.TemplateStatus{
-		Template: c.template(), Event: strings.ToUpper(c.text("event")), Category: c.text("message_template_category"), Reason: why,
-		Title: line(string(other.Title)), Description: line(string(other.Description)),
-		Recommendation: line(string(rejection.Recommendation)), DisabledAt: moment(disabled.Date),
-	})
+	c.whole(provider.TemplateStatus{Template: c.template(), Status: status, Review: reviewOf(status), Reason: why})
 }
 
 func (c *change) templateQuality() {
-	c.whole(provider.TemplateQuality{Template: c.template(), Previous: c.text("previous_quality_score"), Score: c.text("new_quality_score")})
+	c.whole(provider.TemplateQuality{Template: c.template(), Score: c.text("new_quality_score")})
 }
 
 func (c *change) templateCategory() {
 	c.whole(provider.TemplateCategory{
-		Template: c.template(), Previous: c.text("previous_category"), Category: c.text("new_category"), Planned: c.text("correct_category"),
-		At: moment(c.value["category_update_timestamp"]),
+		Template: c.template(), Category: c.text("new_category"), Planned: c.text("correct_category") != "",
 	})
 }
 
-func (c *change) templateComponents() {
-	c.whole(provider.TemplateComponents{
-		Template: c.template(), Body: c.text("message_template_element"), Title: c.text("message_template_title"),
-		Footer: c.text("message_template_footer"), Buttons: storable(c.value["message_template_buttons"]),
-	})
-}
+func (c *change) templateComponents() { c.whole(provider.TemplateComponents{Template: c.template()}) }
 
 // moment is a time in seconds or in one of the forms that documents show; zero when it is none.
 func moment(raw json.RawMessage) time.Time {
@@ -90,8 +73,11 @@ var accountEvents = map[string]provider.AccountChange{
 	"ACCOUNT_VIOLATION":       provider.AccountWarned,
 }
 
+// disabledUpdate is the event whose meaning depends on the state of the ban.
+const disabledUpdate = "DISABLED_UPDATE"
+
 var banStates = map[string]provider.AccountChange{
-	"DISABLE":              provider.AccountDisconnected,
+	"DISABLE":              provider.AccountDisabled,
 	"REINSTATE":            provider.AccountReinstated,
 	"SCHEDULE_FOR_DISABLE": provider.AccountWarned,
 }
@@ -102,39 +88,36 @@ var restrictions = map[string]provider.RestrictionScope{
 	"RESTRICTED_UTILITY_TEMPLATES":            provider.RestrictsUtility,
 }
 
-// accountUpdate reads what happened to a business account.
+// accountUpdate reads what happened to a business account. The reason of a disconnection is its
+// event in lower case, followed by the provider's own reason where it gives one.
 func (c *change) accountUpdate() {
 	detail := read[struct {
-		Violation struct {
-			Type text `json:"violation_type"`
-		} `json:"violation_info"`
 		Ban struct {
-			State text            `json:"waba_ban_state"`
-			Date  json.RawMessage `json:"waba_ban_date"`
+			State text `json:"waba_ban_state"`
 		} `json:"ban_info"`
 		Disconnection struct {
 			Reason text `json:"reason"`
 			By     text `json:"initiated_by"`
 		} `json:"disconnection_info"`
 	}](c.raw)
-	item := provider.AccountUpdate{
-		Event: strings.ToUpper(c.text("event")), Violation: string(detail.Violation.Type), BanState: string(detail.Ban.State),
-		BanDate: string(read[text](detail.Ban.Date)), InitiatedBy: string(detail.Disconnection.By), Country: c.text("country"),
+	event := strings.ToUpper(c.text("event"))
+	item := provider.AccountUpdate{Change: accountEvents[event], Restrictions: restrictionsIn(c.value["restriction_info"])}
+	if event == disabledUpdate {
+		item.Change = banStates[strings.ToUpper(string(detail.Ban.State))]
 	}
-	item.Change = accountEvents[item.Event]
-	if item.Event == "DISABLED_UPDATE" {
-		item.Change = banStates[strings.ToUpper(item.BanState)]
-	}
-	item.Restrictions = restrictionsIn(c.value["restriction_info"])
-	for _, why := range []string{string(detail.Disconnection.Reason), item.Violation, item.BanState} {
-		fill(&item.Reason, why)
-	}
-	if len(item.Restrictions) > 0 {
-		fill(&item.Reason, item.Restrictions[0].Type)
+	switch item.Change {
+	case provider.AccountDisabled:
+		item.Reason = "account_disabled"
+	case provider.AccountDisconnected:
+		item.Reason = strings.ToLower(event)
+		if detail.Disconnection.By != "" && detail.Disconnection.Reason != "" {
+			item.Reason += "_" + strings.ToLower(string(detail.Disconnection.Reason))
+		}
 	}
 	c.whole(item)
 }
 
+// restrictionsIn reads the restrictions that refuse messages; others are of no consequence here.
 func restrictionsIn(raw json.RawMessage) []provider.Restriction {
 	var all []provider.Restriction
 	for _, one := range elements(raw) {
@@ -142,87 +125,62 @@ func restrictionsIn(raw json.RawMessage) []provider.Restriction {
 			Type    text            `json:"restriction_type"`
 			Expires json.RawMessage `json:"expiration"`
 		}](one)
-		all = append(all, provider.Restriction{
-			Type: string(given.Type), Covers: restrictions[strings.ToUpper(string(given.Type))], ExpiresAt: moment(given.Expires),
-		})
+		if scope := restrictions[strings.ToUpper(string(given.Type))]; scope != provider.RestrictsNothing {
+			all = append(all, provider.Restriction{Scope: scope, ExpiresAt: moment(given.Expires)})
+		}
 	}
 	return all
 }
 
+// accountAlert reads an alert; older callbacks have no object of their own for it.
 func (c *change) accountAlert() {
-	alert := read[struct {
-		Severity    text `json:"alert_severity"`
-		Status      text `json:"alert_status"`
-		Type        text `json:"alert_type"`
+	description := c.text("alert_description")
+	fill(&description, string(read[struct {
 		Description text `json:"alert_description"`
-	}](c.value["alert_info"])
-	if alert.Type == "" { // older callbacks have no object of their own for it
-		alert = read[struct {
-			Severity    text `json:"alert_severity"`
-			Status      text `json:"alert_status"`
-			Type        text `json:"alert_type"`
-			Description text `json:"alert_description"`
-		}](c.raw)
-	}
-	c.whole(provider.AccountAlert{
-		EntityType: c.text("entity_type"), EntityID: c.text("entity_id"), Severity: string(alert.Severity), Status: string(alert.Status),
-		Type: string(alert.Type), Description: line(string(alert.Description)),
-	})
+	}](c.value["alert_info"]).Description))
+	c.whole(provider.AccountAlert{Description: line(description)})
 }
 
 func (c *change) accountReview() {
-	c.whole(provider.AccountReview{Decision: strings.ToUpper(c.text("decision"))})
+	c.whole(provider.AccountReview{Decision: strings.ToLower(c.text("decision"))})
 }
 
-func (c *change) capability() {
-	number := func(name string) int { return read[whole](c.value[name]).int() }
-	item := provider.Capability{
-		DailyConversations: daily(c.text("max_daily_conversations_per_business")),
-		NumbersPerBusiness: number("max_phone_numbers_per_business"), NumbersPerAccount: number("max_phone_numbers_per_waba"),
+func (c *change) capability() { c.whole(provider.Capability{DailyLimit: c.dailyLimit()}) }
+
+func (c *change) numberQuality() { c.whole(provider.NumberQuality{DailyLimit: c.dailyLimit()}) }
+
+// dailyLimit reads the limit; older callbacks have other names for it.
+func (c *change) dailyLimit() provider.DailyLimit {
+	for _, name := range []string{"max_daily_conversations_per_business", "max_daily_conversation_per_phone", "current_limit"} {
+		if limit := daily(c.text(name)); limit != 0 {
+			return limit
+		}
 	}
-	if item.DailyConversations == 0 {
-		item.DailyConversations = daily(c.text("max_daily_conversation_per_phone"))
-	}
-	c.whole(item)
+	return 0
 }
 
 // daily is a number, or the name of a tier such as TIER_2K.
-func daily(given string) int {
+func daily(given string) provider.DailyLimit {
 	tier, named := strings.CutPrefix(strings.ToUpper(given), "TIER_")
-	if !named {
-		count, _ := strconv.Atoi(given) // 0 says nothing
-		return count
-	}
-	if tier == "UNLIMITED" {
+	if named && tier == "UNLIMITED" {
 		return -1
 	}
 	thousands, cut := strings.CutSuffix(tier, "K")
-	count, _ := strconv.Atoi(thousands)
+	count, _ := strconv.Atoi(thousands) // 0 says nothing
 	if cut {
 		count *= 1000
 	}
-	return count
-}
-
-func (c *change) numberQuality() {
-	limit := c.text("max_daily_conversations_per_business")
-	if limit == "" {
-		limit = c.text("current_limit")
-	}
-	c.whole(provider.NumberQuality{Event: strings.ToUpper(c.text("event")), Limit: limit})
+	return provider.DailyLimit(count)
 }
 
 func (c *change) numberName() {
 	c.whole(provider.NumberName{
-		Decision: strings.ToUpper(c.text("decision")), Name: c.text("requested_verified_name"),
-		Reason: reason(read[text](c.value["rejection_reason"])),
+		Approved: strings.EqualFold(c.text("decision"), approved), Name: c.text("requested_verified_name"),
 	})
 }
 
-func (c *change) numberSecurity() {
-	c.whole(provider.NumberSecurity{Event: strings.ToUpper(c.text("event")), Requester: c.text("requester")})
-}
+func (c *change) numberSecurity() { c.whole(provider.NumberSecurity{}) }
 
 func (c *change) numberUsername() {
-	c.whole(provider.NumberUsername{Username: username(text(c.text("username"))), Status: c.text("status")})
+	c.whole(provider.NumberUsername{Username: username(text(c.text("username")))})
 }

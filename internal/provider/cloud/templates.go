@@ -113,8 +113,23 @@ func templateOf(raw json.RawMessage) provider.Template {
 	}](raw)
 	return provider.Template{
 		ID: string(given.ID), Name: string(given.Name), Language: language(given.Language), Status: string(given.Status),
-		Category: string(given.Category), ParameterFormat: string(given.Format), Components: storable(given.Components),
+		Review: reviewOf(string(given.Status)), Category: string(given.Category), ParameterFormat: string(given.Format), Components: storable(given.Components),
 		Quality: string(given.Quality.Score), RejectedReason: reason(given.Rejected), CorrectCategory: string(given.Correct), Raw: raw,
+	}
+}
+
+const approved = "APPROVED"
+
+// reviewOf folds a status, or the event of a decision, into the specification's three states.
+// A template that cannot be sent and is not under review counts as rejected.
+func reviewOf(status string) provider.Review {
+	switch status {
+	case approved, "REINSTATED", "UNARCHIVED", "FLAGGED", "LOCKED", "UNLOCKED":
+		return provider.ReviewApproved
+	case "PENDING", "IN_APPEAL":
+		return provider.ReviewPending
+	default:
+		return provider.ReviewRejected
 	}
 }
 
