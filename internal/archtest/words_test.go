@@ -60,7 +60,7 @@ func adapterWords(t *testing.T) (words, codes map[string]bool) {
 	contract, err := os.ReadFile(filepath.Join(root(t), "openapi", "openapi.yaml"))
 	require.NoError(t, err)
 	printed := map[string]bool{}
-	for _, word := range strings.Fields(ourWords) {
+	for word := range strings.FieldsSeq(ourWords) {
 		printed[word] = true
 	}
 	eachFile(t, "internal/provider", func(path string, file *ast.File) {

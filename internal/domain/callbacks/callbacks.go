@@ -7,7 +7,6 @@ package callbacks
 import (
 	"context"
 	"crypto/sha256"
-	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -109,9 +108,6 @@ type Item struct {
 	BusinessAccountID *string
 	Body              []byte
 }
-
-// SetAsideAt is the time at which the item was set aside.
-func (i Item) SetAsideAt() time.Time { return i.ID.CreatedAt() }
 
 // Filter narrows a list; an empty field narrows nothing. Limit 0 is the largest, 10,000.
 type Filter struct {

@@ -23,11 +23,10 @@ func object(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// piece is the smallest part that a body is divided into: a change, some items of a long
-// change, or an entry without changes.
+// piece is the smallest part that a body is divided into: an entry with one change, or with some
+// items of a long change.
 type piece struct {
-	entry   int // index in the body
-	of      members
+	entry   members
 	change  json.RawMessage // nil for an entry without changes
 	items   int
 	address provider.Notification
@@ -44,8 +43,8 @@ func (c *Client) Divide(body []byte, most int) ([]provider.Addressed, error) {
 	var all []provider.Addressed
 	var pieces [][]piece // of each address
 	places, items := map[[2]string]int{}, 0
-	for i, entry := range elements(whole["entry"]) {
-		for _, one := range piecesOf(i, entry, most) {
+	for _, entry := range elements(whole["entry"]) {
+		for _, one := range piecesOf(entry, most) {
 			key := [2]string{one.address.NumberID}
 			if key[0] == "" {
 				key[1] = one.address.BusinessAccountID
@@ -75,24 +74,24 @@ func (c *Client) Divide(body []byte, most int) ([]provider.Addressed, error) {
 }
 
 // piecesOf divides an entry into its changes, and long changes by their items.
-func piecesOf(index int, entry json.RawMessage, most int) (pieces []piece) {
-	given := fieldsOf(entry)
-	id := read[text](given["id"])
-	for _, raw := range elements(given["changes"]) {
-		parts := fieldsOf(raw)
-		one := &change{entry: id, field: string(read[text](parts["field"])), value: fieldsOf(parts["value"])}
+func piecesOf(raw json.RawMessage, most int) (pieces []piece) {
+	entry := fieldsOf(raw)
+	id := read[text](entry["id"])
+	for _, raw := range elements(entry["changes"]) {
+		given := fieldsOf(raw)
+		one := &change{entry: id, field: string(read[text](given["field"])), value: fieldsOf(given["value"])}
 		address := one.address()
+		add := func(raw json.RawMessage, items int) {
+			pieces = append(pieces, piece{entry: entry, change: raw, items: items, address: address})
+		}
 		if items := one.items(); items <= most {
-			pieces = append(pieces, piece{entry: index, of: given, change: raw, items: items, address: address})
+			add(raw, items)
 			continue
 		}
-		one.cut(most, func(value members, items int) {
-			change := encode(replaced(parts, "value", encode(value)))
-			pieces = append(pieces, piece{entry: index, of: given, change: change, items: items, address: address})
-		})
+		one.cut(most, func(value members, items int) { add(encode(replaced(given, "value", encode(value))), items) })
 	}
 	if len(pieces) == 0 {
-		pieces = []piece{{entry: index, of: given, items: 1, address: provider.Notification{BusinessAccountID: string(id)}}}
+		pieces = []piece{{entry: entry, items: 1, address: provider.Notification{BusinessAccountID: string(id)}}}
 	}
 	return pieces
 }
@@ -138,30 +137,16 @@ func replaced(object members, name string, value json.RawMessage) members {
 // pack writes bodies of at most so many items, in the order of the pieces.
 func pack(whole members, pieces []piece, most int) (bodies [][]byte) {
 	for len(pieces) > 0 {
-		count, items := 0, 0
-		for count < len(pieces) && (count == 0 || items+pieces[count].items <= most) {
-			items += pieces[count].items
-			count++
+		var entries []members
+		for items := 0; len(pieces) > 0 && (items == 0 || items+pieces[0].items <= most); pieces = pieces[1:] {
+			items += pieces[0].items
+			entry := pieces[0].entry
+			if pieces[0].change != nil {
+				entry = replaced(entry, "changes", encode(list{pieces[0].change}))
+			}
+			entries = append(entries, entry)
 		}
-		bodies = append(bodies, encode(replaced(whole, "entry", encode(join(pieces[:count])))))
-		pieces = pieces[count:]
+		bodies = append(bodies, encode(replaced(whole, "entry", encode(entries))))
 	}
 	return bodies
-}
-
-// join writes entries. Neighbouring changes of one entry stay in one entry.
-func join(pieces []piece) (entries []members) {
-	for len(pieces) > 0 {
-		first := pieces[0]
-		var changes list
-		for len(pieces) > 0 && pieces[0].entry == first.entry {
-			changes = append(changes, pieces[0].change)
-			pieces = pieces[1:]
-		}
-		if first.change != nil {
-			first.of = replaced(first.of, "changes", encode(changes))
-		}
-		entries = append(entries, first.of)
-	}
-	return entries
 }

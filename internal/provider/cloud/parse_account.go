@@ -105,10 +105,10 @@ func (c *change) accountUpdate() {
 	if event == disabledUpdate {
 		item.Change = banStates[strings.ToUpper(string(detail.Ban.State))]
 	}
-	switch item.Change {
-	case provider.AccountDisabled:
+	if item.Change == provider.AccountDisabled {
 		item.Reason = "account_disabled"
-	case provider.AccountDisconnected:
+	}
+	if item.Change == provider.AccountDisconnected {
 		item.Reason = strings.ToLower(event)
 		if detail.Disconnection.By != "" && detail.Disconnection.Reason != "" {
 			item.Reason += "_" + strings.ToLower(string(detail.Disconnection.Reason))

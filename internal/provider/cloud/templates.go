@@ -113,8 +113,9 @@ func templateOf(raw json.RawMessage) provider.Template {
 	}](raw)
 	return provider.Template{
 		ID: string(given.ID), Name: string(given.Name), Language: language(given.Language), Status: string(given.Status),
-		Review: reviewOf(string(given.Status)), Category: string(given.Category), ParameterFormat: string(given.Format), Components: storable(given.Components),
-		Quality: string(given.Quality.Score), RejectedReason: reason(given.Rejected), CorrectCategory: string(given.Correct), Raw: raw,
+		Review: reviewOf(string(given.Status)), Category: string(given.Category), ParameterFormat: string(given.Format),
+		Components: storable(given.Components),
+		Quality:    string(given.Quality.Score), RejectedReason: reason(given.Rejected), CorrectCategory: string(given.Correct), Raw: raw,
 	}
 }
 
