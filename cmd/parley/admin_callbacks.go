@@ -17,13 +17,13 @@ import (
 )
 
 func (a *admin) callbacksCommand() *cobra.Command {
-	return group("callbacks", "What the provider pushed and was not applied", a.callbacksList(), a.callbacksReprocess())
+	return group("callbacks", "Callbacks of the provider that were not applied", a.callbacksList(), a.callbacksReprocess())
 }
 
-// quarantined is the state of what belongs to nobody: it waits in the directory.
+// quarantined is the state of a body that no organization owns: it is in the directory.
 const quarantined callbacks.State = "quarantined"
 
-// chosen are the callbacks that a command is about.
+// chosen are the flags that choose callbacks.
 type chosen struct {
 	state string
 	ids   []string
@@ -32,17 +32,17 @@ type chosen struct {
 
 func (c *chosen) flags(command *cobra.Command) {
 	command.Flags().StringVar(&c.state, "state", "",
-		"only these: quarantined (belongs to nobody), unhandled (nobody takes such items yet), dead (failed)")
+		"only these: quarantined (no organization has the number), unhandled (no consumer takes such items yet), dead (failed)")
 	command.Flags().StringSliceVar(&c.ids, "id", nil, "only these ids, as list printed them")
 	command.Flags().IntVar(&c.limit, "limit", 100, "how many of each state and cell")
 }
 
-// wants tells whether a state is asked for.
+// wants reports whether one of the states is chosen.
 func (c *chosen) wants(states ...callbacks.State) bool {
 	return c.state == "" || slices.Contains(states, callbacks.State(c.state))
 }
 
-// parse sorts the ids by where they are kept.
+// parse divides the ids by where they are stored: in a cell or in the directory.
 func (c *chosen) parse() (items []callbacks.ID, parked []directory.QuarantineID, err error) {
 	if !c.wants(quarantined, callbacks.Unhandled, callbacks.Dead) {
 		return nil, nil, fmt.Errorf("%q is no state: write quarantined, unhandled or dead", c.state)
@@ -62,13 +62,13 @@ func (c *chosen) parse() (items []callbacks.ID, parked []directory.QuarantineID,
 	return items, parked, nil
 }
 
-// filter is for one cell; false when nothing of a cell is asked for.
+// filter is for each cell; false when no items of cells are chosen.
 func (c *chosen) filter(items []callbacks.ID) (callbacks.Filter, bool) {
 	wanted := c.wants(callbacks.Unhandled, callbacks.Dead) && (len(c.ids) == 0 || len(items) > 0)
 	return callbacks.Filter{State: callbacks.State(c.state), IDs: items, Limit: c.limit}, wanted
 }
 
-// quarantined reads what is asked for of the directory.
+// quarantined reads the chosen bodies of the directory.
 func (c *chosen) quarantined(ctx context.Context, cells *app.Cells, parked []directory.QuarantineID) ([]directory.Quarantined, error) {
 	if !c.wants(quarantined) || len(c.ids) > 0 && len(parked) == 0 {
 		return nil, nil
@@ -78,7 +78,7 @@ func (c *chosen) quarantined(ctx context.Context, cells *app.Cells, parked []dir
 
 func (a *admin) callbacksList() *cobra.Command {
 	var chosen chosen
-	command := &cobra.Command{Use: "list", Short: "List what was not applied, newest first", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "list", Short: "List callbacks that were not applied, newest first", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		out := printed{
 			columns: []string{"id", "state", "cell", "organization_id", "phone_number_id", "business_account_id", "field", "at", "reason"},
@@ -118,7 +118,7 @@ func (a *admin) callbacksList() *cobra.Command {
 
 func (a *admin) callbacksReprocess() *cobra.Command {
 	var chosen chosen
-	command := &cobra.Command{Use: "reprocess", Short: "Have them applied again", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "reprocess", Short: "Apply callbacks again", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		if chosen.state == "" && len(chosen.ids) == 0 {
 			return printed{}, errors.New("say which: --state or --id")

@@ -9,28 +9,28 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 )
 
-// Class says what a failed call needs before it is made again.
+// Class says what must change before a failed call can succeed.
 type Class string
 
 // The classes.
 const (
 	Retryable    Class = "retryable"     // time: network, outage
 	RateLimited  Class = "rate_limited"  // more time, and slower after it
-	AccountFault Class = "account_fault" // somebody who mends the account, the token or a permission
-	Terminal     Class = "terminal"      // another request: this one will never do
+	AccountFault Class = "account_fault" // a person must repair the account, the token or a permission
+	Terminal     Class = "terminal"      // nothing helps: this request will never succeed
 )
 
-// Delivery is what is known of a request that failed.
+// Delivery says whether a failed request was executed.
 type Delivery string
 
-// What can be known. Sent is the word for a request without an error.
+// The values. Sent is for a request without an error.
 const (
 	Sent      Delivery = "sent"
 	NotSent   Delivery = "not_sent"  // nothing left this machine, or the provider refused it
 	Ambiguous Delivery = "ambiguous" // it may have been executed
 )
 
-// Limit says whom a rate limit slows down.
+// Limit is the scope of a rate limit.
 type Limit string
 
 // Limits, from the narrowest to the widest.
@@ -39,7 +39,7 @@ const (
 	LimitNumber          Limit = "number"
 	LimitBusinessAccount Limit = "business_account"
 	LimitApp             Limit = "app"
-	LimitOperation       Limit = "operation" // only what was asked: a registration, a flow
+	LimitOperation       Limit = "operation" // this operation only: a registration, a flow
 )
 
 // Effect is what an error says about the account or the recipient beyond the one request.
@@ -48,7 +48,7 @@ type Effect string
 // Effects.
 const (
 	EffectNone         Effect = ""
-	EffectDisconnected Effect = "disconnected" // the token or the number is of no use any more
+	EffectDisconnected Effect = "disconnected" // the token or the number does not work any more
 	EffectDegraded     Effect = "degraded"     // the number has to be registered again
 	EffectOptedOut     Effect = "opted_out"    // the recipient stopped marketing
 )
@@ -76,7 +76,7 @@ const (
 
 // Error is how the provider, or the way to it, failed. It never holds a token.
 type Error struct {
-	// Operation is what was asked: `send`, `register`, …; empty for an error in a callback.
+	// Operation is the name of the call: `send`, `register`, …; empty for an error in a callback.
 	Operation string
 	Class     Class
 	Delivery  Delivery
@@ -96,14 +96,14 @@ type Error struct {
 	RetryAfter time.Duration
 	Limit      Limit  // of a RateLimited
 	Effect     Effect // beyond the request
-	Missing    bool   // what was named does not exist, or is not ours to see
+	Missing    bool   // the named object does not exist, or the token may not see it
 	// Trace is the provider's id of the failure, for its support.
 	Trace string
 
 	cause error
 }
 
-// Because adds the cause. It must not hold a secret: what net/http returns does.
+// Because adds the cause. It must hold no secret: errors of net/http hold the URL.
 func (e *Error) Because(cause error) *Error {
 	e.cause = cause
 	return e
@@ -138,7 +138,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Words is the best of what the provider said to a person.
+// Words is the provider's explanation for a person.
 func (e *Error) Words() string {
 	if e.Details != "" {
 		return e.Details

@@ -24,15 +24,15 @@ type Inbound struct {
 	Type    string
 	// Content is the object named by the type, nil when there is none.
 	Content json.RawMessage
-	// Reply is what the message answers or taps on, nil when nothing.
+	// Reply is the message that this one answers or taps on, or nil.
 	Reply *Reply
-	// Forwarded says that it was written to somebody else before.
+	// Forwarded says that the user forwarded an older message.
 	Forwarded bool
 	Media     *MediaRef
 	Reaction  *Reaction
 	// Unsupported is the kind of content that the provider does not pass on.
 	Unsupported string
-	// Origin tells cards that answer a question for the number (`contact_request`).
+	// Origin is `contact_request` for a contact card that answers our request for the number.
 	Origin   string
 	Referral json.RawMessage
 	Errors   []*Error
@@ -58,7 +58,7 @@ type MediaRef struct {
 	Animated bool
 }
 
-// Reaction is an emoji on a message; an empty one takes it back.
+// Reaction is an emoji on a message; an empty Emoji removes the reaction.
 type Reaction struct {
 	MessageID string
 	Emoji     string
@@ -73,7 +73,7 @@ const (
 	StatusPlayed    = "played"
 )
 
-// Status is what became of a message that was sent; unknown values of Status are possible.
+// Status is a status of a message that was sent; unknown values of Status are possible.
 type Status struct {
 	item
 
@@ -81,12 +81,12 @@ type Status struct {
 	Status    string
 	At        time.Time
 	Recipient User
-	// Reference is that of the Outbound; empty for what the phone app sent.
+	// Reference is that of the Outbound; empty for a message of the phone app.
 	Reference string
 	Errors    []*Error
 }
 
-// IdentityReason says why somebody has another identity.
+// IdentityReason says why a user has another identity.
 type IdentityReason string
 
 // The reasons.
@@ -96,7 +96,7 @@ const (
 	IdentitySecurityChange IdentityReason = "security_code_changed" // the same identity, a new device
 )
 
-// IdentityChange is a user who goes on as another. What is not known is empty.
+// IdentityChange is a user whose phone number or id changed. Unknown values are empty.
 type IdentityChange struct {
 	item
 
@@ -149,7 +149,7 @@ type Echo struct {
 	Historic bool
 }
 
-// History is a chunk of what was written before the number was connected.
+// History is a chunk of the messages from before the number was connected.
 type History struct {
 	item
 
@@ -189,7 +189,7 @@ type PhoneAppContact struct {
 	At        time.Time
 }
 
-// Preference is what a user wants to be sent.
+// Preference is the choice of a user about marketing messages.
 type Preference struct {
 	item
 
@@ -200,14 +200,14 @@ type Preference struct {
 	Detail   string
 }
 
-// Trouble is what the provider reports beside any message: of the system, the app or the account.
+// Trouble is an error of the system, the app or the account, reported without a message.
 type Trouble struct {
 	item
 
 	Error *Error
 }
 
-// Unknown is what nobody here understands. Reason says which part.
+// Unknown is an item that the adapter does not understand. Reason says which part.
 type Unknown struct {
 	item
 

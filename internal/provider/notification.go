@@ -12,8 +12,8 @@ type Notification struct {
 	// provider named that one too.
 	BusinessAccountID string
 	Portfolio         string
-	// NumberID is empty for what concerns an account as a whole; DisplayNumber (E.164) may
-	// be known without it.
+	// NumberID is empty for a notification about a business account as a whole; DisplayNumber
+	// (E.164) may be known without it.
 	NumberID      string
 	DisplayNumber string
 	// At is when the provider sent it, zero when it did not say. Items have times of their own.
@@ -71,9 +71,9 @@ type envelopeMetadata struct {
 	PhoneNumberID      string `json:"phone_number_id"`
 }
 
-// Envelope is a body with this one item alone, in the specification's words: what
-// message.received and message.status carry. Parse takes it back, so that an item can be
-// kept and handled later.
+// Envelope is a body with this item alone, in the specification's words. The events
+// message.received and message.status carry it. Parse reads it again, so that an item can be
+// stored and applied later.
 func (n Notification) Envelope() (json.RawMessage, error) {
 	value := n.Raw
 	if n.list != "" {

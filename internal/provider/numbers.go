@@ -34,7 +34,7 @@ type NumberState struct {
 	// Phone is the number in E.164, Display as the provider prints it.
 	Phone   string
 	Display string
-	// Name is what people see.
+	// Name is the display name.
 	Name string
 	// Status is the provider_status.
 	Status string
@@ -49,7 +49,7 @@ type NumberState struct {
 	Raw         json.RawMessage
 }
 
-// PhoneAppData is what SyncPhoneApp can ask for.
+// PhoneAppData is the kind of data that SyncPhoneApp requests.
 type PhoneAppData string
 
 // The two kinds of data.
@@ -66,7 +66,7 @@ type SignupDialog struct {
 	Coexistence bool
 }
 
-// SignupCode is what the page came back with. RedirectURL is that of the dialog, and empty
+// SignupCode is the code that the page returned. RedirectURL is that of the dialog, and empty
 // for a code that was handed over by script.
 type SignupCode struct {
 	Code        string
@@ -79,14 +79,14 @@ type Grant struct {
 	ExpiresAt time.Time
 }
 
-// TokenState says what a token is good for.
+// TokenState is what a token allows.
 type TokenState struct {
 	Valid     bool
 	ExpiresAt time.Time // zero: never
 	Scopes    []string
 	// BusinessAccounts that the token may manage, the newest grant first.
 	BusinessAccounts []string
-	// CanSend and CanManage are what sending and connecting need.
+	// CanSend is needed to send, CanManage to connect numbers.
 	CanSend   bool
 	CanManage bool
 }

@@ -3,7 +3,7 @@ package provider
 import "encoding/json"
 
 // The types of messages. The first eight can be sent through the public API; all of them,
-// and whatever the provider adds, can be received.
+// and types that the provider adds, can be received.
 const (
 	TypeText        = "text"
 	TypeImage       = "image"
@@ -44,7 +44,7 @@ type Outbound struct {
 type Accepted struct {
 	// MessageID is the provider's.
 	MessageID string
-	// Recipient is whom the provider took the address for; what it left out is empty. Its
+	// Recipient is the user that the provider resolved the address to; missing values are empty. Its
 	// Phone may differ from the number that was dialled.
 	Recipient User
 	// Held says that the provider keeps the message back until it has judged the template.
@@ -58,7 +58,7 @@ type Receipt struct {
 	Typing bool
 }
 
-// User is a person on the network as far as the provider tells who it is.
+// User is a person on the network; values that the provider left out are empty.
 type User struct {
 	Phone    string // E.164 with its plus
 	ID       string // BSUID

@@ -1,7 +1,7 @@
-// Package provider is the port to the messaging network: what is asked of it, what it
-// answers, what it pushes, and how it fails, all in the specification's words. It knows no
-// wire format (cloud does) and no domain. An error always says whether the request may have
-// left this machine; whoever repeats a call has to read that first.
+// Package provider is the port to the messaging network: requests, results, notifications and
+// errors, in neutral words. The wire format is known to package cloud alone. An error always says
+// whether the request may have left this machine; a caller must read that before it repeats a
+// call.
 package provider
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
-// Port is everything that the network can be asked. A consumer names the part it needs.
+// Port is every operation of the network. A consumer declares the part that it needs.
 // Errors of all methods that take a ctx are *Error.
 type Port interface {
 	Sender
@@ -23,17 +23,17 @@ type Port interface {
 	Callbacks
 }
 
-// Sender sends. No call has an idempotency key: one that ends ambiguous may have been
-// executed, and only a callback with its Reference can tell.
+// Sender sends messages. The network has no idempotency key: an ambiguous call may have been
+// executed, and only a callback with its Reference proves it.
 type Sender interface {
-	// Send hands over one message. Without an error the provider has accepted it.
+	// Send sends one message. Without an error the provider has accepted it.
 	Send(ctx context.Context, from Number, message Outbound) (Accepted, error)
-	// MarkRead shows the sender of an inbound message, and of all before it, that they were read.
+	// MarkRead marks an inbound message, and all before it, as read.
 	MarkRead(ctx context.Context, by Number, receipt Receipt) error
 }
 
-// MediaStore keeps files on the provider's side: 30 days those that were uploaded, 7 days
-// those that were received. An id works only for the number that it belongs to.
+// MediaStore keeps files at the provider: uploaded files for 30 days, received files for 7 days.
+// An id works only for the number that it belongs to.
 type MediaStore interface {
 	UploadMedia(ctx context.Context, by Number, file File) (mediaID string, err error)
 	// FindMedia answers where the file can be downloaded for the next 5 minutes.
@@ -88,42 +88,42 @@ type Signup interface {
 	Subscribed(ctx context.Context, to BusinessAccount) (bool, error)
 }
 
-// Callbacks are what the provider pushes.
+// Callbacks verifies and reads the bodies that the provider pushes.
 type Callbacks interface {
 	// Challenge answers the provider's question whether the callback address is ours.
 	Challenge(query url.Values) (answer string, ours bool)
-	// Verify tells genuine raw bytes from forged ones, before anything is parsed. It answers
-	// which app secret fitted, 0 being the newest.
+	// Verify checks the signature of the raw bytes. It returns the index of the app secret that
+	// matched, 0 being the newest.
 	Verify(header http.Header, body []byte) (secret int, err error)
 	// Divide divides a body by the numbers and business accounts that it names, into bodies of
 	// at most so many items. A body for one address that is short enough stays as it is. Items
 	// are not read. Only a body that is no JSON object is an error.
 	Divide(body []byte, most int) ([]Addressed, error)
-	// Parse takes a body apart into notifications of one item each, in the order received.
-	// Only a body that is no JSON object is an error; what is not understood is an Unknown.
-	// The notifications keep parts of the body: it is theirs from then on.
+	// Parse makes one notification of each item, in the order received. Only a body that is no
+	// JSON object is an error; an item that is not understood is an Unknown. The notifications
+	// share the memory of the body, so the caller must not change it.
 	Parse(body []byte) ([]Notification, error)
 }
 
-// Number is a business number together with the token that may speak for it.
+// Number is a business number and a token that may act for it.
 type Number struct {
 	ID    string
 	Token Token
 }
 
-// BusinessAccount owns numbers and templates; the token may speak for it.
+// BusinessAccount owns numbers and templates; the token may act for it.
 type BusinessAccount struct {
 	ID    string
 	Token Token
 }
 
-// Token lets calls in. It prints as [hidden]; only Reveal gives it away.
+// Token authorizes calls. It prints as [hidden]; Reveal returns the clear text.
 type Token struct{ telemetry.Secret }
 
 // NewToken wraps the clear text.
 func NewToken(value string) Token { return Token{telemetry.Secret(value)} }
 
-// Empty tells a token that is none.
+// Empty reports whether there is no token.
 func (t Token) Empty() bool { return t.Secret == "" }
 
 // PIN is a number's two-step verification PIN. It prints as [hidden] and is never stored.

@@ -52,7 +52,7 @@ type TemplateDraft struct {
 	Components      json.RawMessage
 }
 
-// TemplateCreated is what became of a draft; the category may not be the one asked for.
+// TemplateCreated is the new template; the provider may have changed its category.
 type TemplateCreated struct {
 	ID       string
 	Status   string

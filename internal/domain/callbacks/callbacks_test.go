@@ -1,6 +1,7 @@
 package callbacks_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestSetAside_NeverRead_WholeBodyIsOneDeadLetter(t *testing.T) {
 	items, err := world.Callbacks.List(t.Context(), callbacks.Filter{OrgID: org, State: callbacks.Dead})
 	require.NoError(t, err)
 	require.Len(t, items, 1)
-	require.Equal(t, []byte(body), items[0].Body)
+	require.True(t, bytes.Equal([]byte(body), items[0].Body), "%s", items[0].Body)
 	require.Equal(t, account.Generation, *items[0].Generation)
 	require.Equal(t, *account.PhoneNumberID, *items[0].PhoneNumberID)
 	require.Contains(t, items[0].Reason, "why")

@@ -32,10 +32,10 @@ type side struct {
 	name string
 }
 
-// TestANumberChangesHands goes from one organization to another in another cell, and back,
-// while its callbacks arrive at two processes whose memories of the directory differ: each
-// callback is with who had the number then, once.
-func TestANumberChangesHands(t *testing.T) {
+// TestIngress_NumberChangesHands_EachCallbackWithItsOwner moves a number between organizations of
+// two cells while callbacks arrive at two processes whose caches of the directory differ. Each
+// callback must be stored once, for the organization that had the number then.
+func TestIngress_NumberChangesHands_EachCallbackWithItsOwner(t *testing.T) {
 	t.Parallel()
 	const handovers, pushes, number = 200, 6, "100000000000042"
 	s := newFixture(t)
@@ -101,7 +101,7 @@ func TestANumberChangesHands(t *testing.T) {
 
 var messageID = regexp.MustCompile(`wamid\.[0-9]+\.[0-9]+\.`)
 
-// whereabouts is where each message is kept.
+// whereabouts is where each message is stored.
 func (s *fixture) whereabouts(t *testing.T, worlds map[string]*factory.World) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

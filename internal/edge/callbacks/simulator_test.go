@@ -30,7 +30,7 @@ func (s *fixture) listen(t *testing.T) {
 	})
 }
 
-// connected is a number of the simulator's, subscribed to.
+// connected is a number of the simulator with callbacks.
 func (s *fixture) connected(t *testing.T, org orgs.ID) accounts.Account {
 	t.Helper()
 	account := s.Account(t, org)
@@ -38,9 +38,9 @@ func (s *fixture) connected(t *testing.T, org orgs.ID) accounts.Account {
 	return account
 }
 
-// TestAccountsFollowTheProvider: every notification that moves an account, out of the
-// simulator, through the ingress, into the row.
-func TestAccountsFollowTheProvider(t *testing.T) {
+// TestApply_AccountNotifications_StatusFollows sends every notification that changes an account from
+// the simulator through the ingress into the row.
+func TestApply_AccountNotifications_StatusFollows(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.listen(t)

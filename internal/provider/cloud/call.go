@@ -28,7 +28,7 @@ type request struct {
 	body      []byte // JSON, unless stream is set
 	stream    *stream
 	timeout   time.Duration // the client's when zero
-	secrets   []string      // beside the token: what must not be printed
+	secrets   []string      // never printed, beside the token
 }
 
 // stream is a body that is not JSON.
@@ -38,7 +38,7 @@ type stream struct {
 	open        func() (io.ReadCloser, error)
 }
 
-// trail tells whether a request left. The transport repeats a POST by itself only after
+// trail records whether a request left. The transport repeats a POST by itself only after
 // having written nothing, so a new connection starts with a clean trail.
 type trail struct{ left atomic.Bool }
 
@@ -56,7 +56,7 @@ func (t *trail) delivery() provider.Delivery {
 	return provider.NotSent
 }
 
-// maxAnswer is what an answer may weigh; a longer one is not read.
+// maxAnswer is the longest answer that is read, in bytes.
 const maxAnswer = 1 << 20
 
 const userAgent = "parley/1"
@@ -74,10 +74,10 @@ func (c *Client) call(ctx context.Context, r request, into completable) error {
 	return nil
 }
 
-// completable is an answer that knows what it must hold.
+// completable is an answer that can check whether it has what a success must have.
 type completable interface{ complete() bool }
 
-// answer is what came back: JSON without an error.
+// answer is a response: status, header and JSON.
 type answer struct {
 	status int
 	header http.Header
@@ -149,14 +149,14 @@ func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 	return built, nil
 }
 
-// impossible is a request that nobody could send.
+// impossible is the error of a request that cannot be built.
 func (c *Client) impossible(r request, why string) *provider.Error {
 	return &provider.Error{
 		Operation: r.operation, Class: provider.Terminal, Delivery: provider.NotSent, Code: fault.UpstreamError, Details: why,
 	}
 }
 
-// unanswered is a request without an answer: what left decides.
+// unanswered is the error of a request without an answer: ambiguous if it may have left.
 func (c *Client) unanswered(ctx context.Context, r request, way *trail, cause error) *provider.Error {
 	cause = c.clean(cause, r)
 	if ended := ctx.Err(); ended != nil {
@@ -168,7 +168,7 @@ func (c *Client) unanswered(ctx context.Context, r request, way *trail, cause er
 	return failed.Because(cause)
 }
 
-// unreadable is a success that does not say what it must: it may well have been one.
+// unreadable is the error of a success without its required values: ambiguous, it may have been executed.
 func (c *Client) unreadable(r request, got answer) *provider.Error {
 	return &provider.Error{
 		Operation: r.operation, Class: provider.Retryable, Delivery: provider.Ambiguous, Code: fault.UpstreamError,
@@ -182,7 +182,7 @@ var (
 	opaqueID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
 )
 
-// node refuses what would not name a node but another path.
+// node refuses an id that would change the path of the request.
 func (c *Client) node(operation, id string, pattern *regexp.Regexp) error {
 	if pattern.MatchString(id) {
 		return nil

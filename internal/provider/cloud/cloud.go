@@ -27,7 +27,7 @@ const (
 	DefaultVersion = "v24.0"
 )
 
-// Config is what the operator decides. Without an app the client can send and manage, but
+// Config is the settings of the operator. Without an app the client can send and manage, but
 // neither take callbacks nor sign businesses up.
 type Config struct {
 	BaseURL string
@@ -58,7 +58,7 @@ var _ provider.Port = (*Client)(nil)
 
 var versionPattern = regexp.MustCompile(`^v[0-9]{1,3}\.[0-9]{1,2}$`)
 
-// New refuses settings that cannot work; it connects to nothing.
+// New refuses settings that cannot work. It opens no connection.
 func New(config Config) (*Client, error) {
 	config.BaseURL = strings.TrimRight(cmp.Or(config.BaseURL, DefaultBaseURL), "/")
 	config.Version = cmp.Or(config.Version, DefaultVersion)
@@ -106,5 +106,5 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }

@@ -8,13 +8,13 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// verdict is what a code of the network means to us.
+// verdict is the meaning of one of the network's codes.
 type verdict struct {
 	class   provider.Class
 	code    fault.Code
 	limit   provider.Limit
 	effect  provider.Effect
-	wait    time.Duration // what the network's documents ask for
+	wait    time.Duration // as the network's documents ask
 	missing bool
 }
 
@@ -152,8 +152,7 @@ func verdictOf(code, subcode, status int, transient bool) verdict {
 
 const paramComponents = "components"
 
-// templateFault is what a template's subcode complains about: a kind of component, or else
-// a field.
+// templateFault is the component, or else the field, that a subcode refuses.
 type templateFault struct {
 	component string
 	param     string

@@ -19,7 +19,7 @@ const maxRedirects = 3
 var fileHosts = []string{".fbsbx.com", ".fbcdn.net", ".whatsapp.net"}
 
 // DownloadMedia opens a file. The token goes to the network's own media hosts and nowhere
-// else, whatever a callback or a redirect says.
+// else, even if a callback or a redirect names another host.
 func (c *Client) DownloadMedia(ctx context.Context, by provider.Number, location string) (provider.Download, error) {
 	r := request{operation: "download_media", token: by.Token}
 	target, err := url.Parse(location)
@@ -43,12 +43,12 @@ func (c *Client) DownloadMedia(ctx context.Context, by provider.Number, location
 	return provider.Download{}, c.impossible(r, "the file redirects in circles")
 }
 
-// trusts tells the hosts that may see a token: exactly these, over the scheme of the API.
+// trusts reports whether a host may see the token: only these hosts, over the scheme of the API.
 func (c *Client) trusts(target *url.URL) bool {
 	return target.Scheme == c.base.Scheme && target.User == nil && slices.Contains(c.mediaHosts, target.Host)
 }
 
-// follows tells where a redirect may lead.
+// follows reports whether a redirect may be followed.
 func (c *Client) follows(target *url.URL) bool {
 	return c.trusts(target) || target.Scheme == "https" && target.User == nil && target.Port() == "" &&
 		slices.ContainsFunc(fileHosts, func(host string) bool { return strings.HasSuffix(target.Hostname(), host) })

@@ -46,8 +46,8 @@ func (c *Client) judge(r request, got answer) *provider.Error {
 	}
 }
 
-// wordless is an answer that is not the network's: of a proxy, a load balancer, an outage.
-// Only what was certainly not executed is called so.
+// wordless is the error of an answer that is not the network's: of a proxy, a load balancer, an
+// outage. It is not_sent only if the request was certainly not executed.
 func (c *Client) wordless(r request, got answer) *provider.Error {
 	failed := &provider.Error{
 		Operation: r.operation, Class: provider.Retryable, Delivery: provider.Ambiguous, Code: fault.UpstreamError,
@@ -122,10 +122,10 @@ func (c *Client) retryAfter(header http.Header, class provider.Class) time.Durat
 
 const hidden = "[hidden]"
 
-// tokenLike is what the network's tokens look like: its errors repeat malformed ones.
+// tokenLike matches the network's tokens: its errors repeat malformed ones.
 var tokenLike = regexp.MustCompile(`EAA[A-Za-z0-9]{16,}`)
 
-// hide takes secrets out of words, those of the request and our own.
+// hide removes secrets from text: those of the request and our own.
 func (c *Client) hide(words string, r request) string {
 	for _, secret := range slices.Concat(r.secrets, []string{r.token.Reveal()}, c.secrets) {
 		if secret != "" {
@@ -135,7 +135,7 @@ func (c *Client) hide(words string, r request) string {
 	return tokenLike.ReplaceAllString(words, hidden)
 }
 
-// clean takes secrets out of an error of the transport, which names hosts but no URLs.
+// clean removes secrets from an error of the transport.
 func (c *Client) clean(cause error, r request) error {
 	if words := cause.Error(); c.hide(words, r) != words {
 		return errors.New(c.hide(words, r))

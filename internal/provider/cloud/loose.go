@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// The network's JSON is read loosely: a number where a text was promised, a text where an
-// object was, a missing field, none of it fails. What does not fit is left empty.
+// The network's JSON is read loosely: a number in the place of a text, a text in the place of an
+// object, or a missing field is no error. A value of the wrong type is left empty.
 
-// loose reads what fits; encoding/json goes on after a value of the wrong type.
+// loose ignores errors: encoding/json continues after a value of the wrong type.
 func loose(raw []byte, into any) { _ = json.Unmarshal(raw, into) }
 
 func read[T any](raw json.RawMessage) T {
@@ -42,7 +42,7 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// whole is an integer, also in quotes; given tells 0 from nothing.
+// whole is an integer, also in quotes; given is false when the value is missing.
 type whole struct {
 	value int64
 	given bool
@@ -77,7 +77,7 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 type list []json.RawMessage
 
 func (l *list) UnmarshalJSON(raw []byte) error {
-	*l = elements(bytes.Clone(raw)) // what is handed over here must not be kept
+	*l = elements(bytes.Clone(raw)) // encoding/json reuses the bytes
 	return nil
 }
 
@@ -147,7 +147,7 @@ func sum(value text) []byte {
 // language is written with an underscore in one half of the API and a dash in the other.
 func language(value text) string { return strings.ReplaceAll(string(value), "-", "_") }
 
-// line makes the network's words fit to be shown: one line, no control characters, bounded.
+// line makes the network's text printable: one line, no control characters, at most 300 characters.
 func line(words string) string {
 	const most = 300
 	words = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(words, ""), func(r rune) bool {
@@ -159,7 +159,7 @@ func line(words string) string {
 	return words
 }
 
-// storable replaces escaped NULs, which PostgreSQL does not keep, by the sign for what was lost.
+// storable replaces escaped NULs, which PostgreSQL refuses, by U+FFFD.
 func storable(content json.RawMessage) json.RawMessage {
 	if !bytes.Contains(content, []byte(`\u0000`)) {
 		return content

@@ -48,7 +48,7 @@ func (c *Client) UploadMedia(ctx context.Context, by provider.Number, file provi
 func form(file provider.File) *stream {
 	var frame bytes.Buffer
 	writer := multipart.NewWriter(&frame)
-	_ = writer.WriteField("messaging_product", product) // a buffer takes everything
+	_ = writer.WriteField("messaging_product", product) // writing to a buffer cannot fail
 	_ = writer.WriteField("type", file.MIMEType)
 	header := textproto.MIMEHeader{}
 	header.Set("Content-Disposition", `form-data; name="file"; filename="`+quoted(file.Name)+`"`)

@@ -32,7 +32,7 @@ func (c *Client) FetchNumber(ctx context.Context, number provider.Number) (provi
 	if err := c.node(operation, number.ID, decimal); err != nil {
 		return provider.NumberState{}, err
 	}
-	var found whatever
+	var found rawNode
 	err := withFields(numberFields, plainNumberFields, func(query url.Values) error {
 		return c.call(ctx, request{operation: operation, method: http.MethodGet, path: number.ID, token: number.Token, query: query}, &found)
 	})

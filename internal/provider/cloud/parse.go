@@ -9,7 +9,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// change is one field of a callback and where it belongs.
+// change is one change of a callback while it is read.
 type change struct {
 	client *Client
 	entry  text
@@ -18,12 +18,12 @@ type change struct {
 	raw    json.RawMessage // the value
 	value  members
 	people []person
-	where  provider.Notification // what all its notifications have in common
+	where  provider.Notification // the address, which all its notifications share
 	found  []provider.Notification
 }
 
-// Parse takes a callback apart. Whatever arrives ends in at least one notification, if only
-// an Unknown: nothing is dropped without a trace.
+// Parse makes notifications of a body. Every body gives at least one notification, if only an
+// Unknown: nothing is dropped.
 func (c *Client) Parse(body []byte) ([]provider.Notification, error) {
 	body, err := object(body)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *change) parse() []provider.Notification {
 	return c.found
 }
 
-// about is a notification of this change.
+// about makes a notification of this change.
 func (c *change) about(item provider.Item, raw json.RawMessage) provider.Notification {
 	found := c.where
 	found.Item, found.Raw = item, raw
@@ -132,7 +132,7 @@ func (c *change) address() provider.Notification {
 	return where
 }
 
-// whole adds the value as the one item.
+// whole adds the value as the only item.
 func (c *change) whole(item provider.Item) { c.found = append(c.found, c.about(item, c.raw)) }
 
 func (c *change) unknown(why string) { c.whole(provider.Unknown{Reason: why}) }
@@ -187,8 +187,8 @@ func user(phoneOrID, id, parent text) provider.User {
 	return who
 }
 
-// profile completes a user by what came beside the item, and answers the bytes of that.
-// A single profile is that of a single item, unless each names somebody else.
+// profile completes a user by the profile that came beside the item, and returns the profile's
+// bytes. A single profile belongs to a single item unless their ids differ.
 func (c *change) profile(who provider.User, single bool) (provider.User, json.RawMessage) {
 	i := slices.IndexFunc(c.people, func(p person) bool {
 		same := func(a, b string) bool { return a != "" && a == b }

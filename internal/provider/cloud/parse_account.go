@@ -60,7 +60,7 @@ func moment(raw json.RawMessage) time.Time {
 	return time.Time{}
 }
 
-// accountEvents are the events that change what an account can do.
+// accountEvents are the events that concern sending.
 var accountEvents = map[string]provider.AccountChange{
 	"PARTNER_ADDED":           provider.AccountAdded,
 	"PARTNER_APP_INSTALLED":   provider.AccountAdded,

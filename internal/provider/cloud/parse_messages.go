@@ -38,7 +38,7 @@ func (c *change) messages() {
 	}
 }
 
-// incoming is what messages, echoes and old messages have in common.
+// incoming has the fields that messages, echoes and old messages share.
 type incoming struct {
 	ID         text            `json:"id"`
 	From       text            `json:"from"`
@@ -120,7 +120,7 @@ func reactionIn(kind text, content json.RawMessage) *provider.Reaction {
 	return &provider.Reaction{MessageID: string(given.MessageID), Emoji: string(given.Emoji)}
 }
 
-// inbound reads what a user wrote, changed, deleted, or became.
+// inbound reads a message, edit, revocation or system message of a user.
 func (c *change) inbound(raw json.RawMessage, single, historic bool) {
 	given := incomingOf(raw)
 	from, contact := c.profile(user(given.From, given.FromID, given.FromParent), single)
@@ -144,7 +144,7 @@ func (c *change) inbound(raw json.RawMessage, single, historic bool) {
 	c.one("messages", item, raw, contact)
 }
 
-// unsupported names what the network keeps to itself; older callbacks name nothing.
+// unsupported is the kind of content that the network withholds; older callbacks do not name it.
 func unsupported(given incoming) string {
 	if given.Type != provider.TypeUnsupported {
 		return ""
@@ -158,7 +158,7 @@ func unsupported(given incoming) string {
 	return string(kind)
 }
 
-// amended is a message that was edited or deleted, by its author.
+// amended reads an edit or a revocation by the author.
 func amended(given incoming, who provider.User, byBusiness bool) provider.Item {
 	change := read[struct {
 		Original text    `json:"original_message_id"`
@@ -177,7 +177,7 @@ func amended(given incoming, who provider.User, byBusiness bool) provider.Item {
 	}
 }
 
-// echo reads what the business wrote in the phone app.
+// echo reads a message that the business sent in the phone app.
 func (c *change) echo(raw json.RawMessage, single, historic bool) {
 	given := incomingOf(raw)
 	to, contact := c.profile(user(given.To, given.ToID, given.ToParent), single)
@@ -196,7 +196,7 @@ func (c *change) echo(raw json.RawMessage, single, historic bool) {
 	c.one("message_echoes", item, raw, contact)
 }
 
-// status reads what became of a message.
+// status reads a status of a message.
 func (c *change) status(raw json.RawMessage, single bool) {
 	given := read[struct {
 		ID          text            `json:"id"`
@@ -227,7 +227,7 @@ func (c *change) status(raw json.RawMessage, single bool) {
 	c.one("statuses", item, raw, contact)
 }
 
-// preference reads what a user wants to be sent.
+// preference reads a choice about marketing messages.
 func (c *change) preference(raw json.RawMessage, single bool) {
 	given := read[struct {
 		WaID      text  `json:"wa_id"`

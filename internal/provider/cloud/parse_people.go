@@ -112,7 +112,7 @@ func (c *change) thread(raw json.RawMessage) provider.HistoryThread {
 		from := phone(message.From)
 		thread.Messages = append(thread.Messages, provider.HistoryMessage{
 			ID: string(message.ID), At: message.Timestamp.at(), Type: string(message.Type), Content: content, Media: mediaIn(message.Type, content),
-			// A message to somebody is the business's, whichever number the app shows.
+			// A message with a recipient is the business's, whichever number the app shows.
 			FromBusiness: from != "" && from == business || message.To != "" || message.ToID != "",
 			Status:       strings.ToLower(string(message.History.Status)), Raw: one,
 		})

@@ -44,8 +44,8 @@ func parser(t testing.TB) *cloud.Client {
 	return client
 }
 
-// TestParse holds what each payload is read as against testdata/parsed.txt, which is
-// written with -update and read by a person.
+// TestParse compares the notifications of each payload with testdata/parsed.txt, which is written
+// with -update and reviewed by a person.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	client := parser(t)
@@ -131,8 +131,8 @@ func prune(value any) any {
 	}
 }
 
-// TestParse_Envelope takes every item out, puts it into an envelope of its own, and reads
-// it again: a dead letter loses nothing.
+// TestParse_Envelope puts every item into an envelope of its own and parses it again: a dead
+// letter loses nothing.
 func TestParse_Envelope(t *testing.T) {
 	t.Parallel()
 	client := parser(t)
@@ -180,7 +180,7 @@ func TestParse_UnknownFieldsAndOrderChangeNothing(t *testing.T) {
 	}
 }
 
-// estranged adds fields that nobody knows to every object; keys come out in another order.
+// estranged adds unknown fields to every object, and changes the order of keys.
 func estranged(value any, deep bool) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -199,7 +199,7 @@ func estranged(value any, deep bool) any {
 	}
 }
 
-// withoutContent drops what keeps unknown fields on purpose.
+// withoutContent drops the members that keep unknown fields on purpose.
 func withoutContent(item provider.Item) string {
 	encoded, _ := json.Marshal(item)
 	var fields map[string]any
@@ -211,7 +211,7 @@ func withoutContent(item provider.Item) string {
 	return string(encoded)
 }
 
-// TestParse_AnyDamage replaces any value by any other: nothing fails, and nothing vanishes.
+// TestParse_AnyDamage replaces values at random: nothing fails, and no item is lost.
 func TestParse_AnyDamage(t *testing.T) {
 	t.Parallel()
 	client := parser(t)
@@ -275,7 +275,7 @@ func damaged(t *rapid.T, value any) any {
 	return rapid.SampledFrom(wrong).Draw(t, "wrong")
 }
 
-// requireWhole holds for whatever was parsed: each item can be kept and read again.
+// requireWhole holds for every parsed body: each item can be stored and parsed again.
 func requireWhole(t require.TestingT, client *cloud.Client, notifications []provider.Notification) {
 	for _, one := range notifications {
 		require.NotNil(t, one.Item)

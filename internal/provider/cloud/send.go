@@ -31,7 +31,7 @@ func (c *Client) Send(ctx context.Context, from provider.Number, message provide
 	return accepted.result(), nil
 }
 
-// outgoing is the body of a send, or what is wrong with the message.
+// outgoing is the body of a send, or an error that says what is wrong with the message.
 func outgoing(message provider.Outbound) (body map[string]any, wrong string) {
 	to := phone(text(message.To))
 	switch {

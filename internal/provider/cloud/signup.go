@@ -41,7 +41,7 @@ func (c *Client) SignupURL(dialog provider.SignupDialog) string {
 	return host + "/" + c.config.Version + "/dialog/oauth?" + query.Encode()
 }
 
-// needsApp refuses what cannot be done without an app.
+// needsApp refuses a call that needs an app when none is configured.
 func (c *Client) needsApp(r request) error {
 	if c.config.AppID != "" && len(c.config.AppSecrets) > 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A callback is nested six deep, and encoding/json reads every level three times over. These
-// take JSON that was found valid apart in one pass and without copying.
+// A callback is nested six deep, and encoding/json reads every level several times. These
+// functions split valid JSON in one pass and without copying.
 
 // elements are those of an array; nil when it is none.
 func elements(raw json.RawMessage) list {
@@ -80,7 +80,7 @@ func value(raw []byte, i int) int {
 			continue
 		case '}', ']':
 			if depth == 0 {
-				return i // the end of what holds a number or a word
+				return i // the end of the object or array that holds a number or a literal
 			}
 			depth--
 		case ',', ' ', '\n', '\t', '\r':

@@ -76,7 +76,7 @@ func (c *Client) FetchTemplate(ctx context.Context, of provider.BusinessAccount,
 	if err := c.node(operation, templateID, decimal); err != nil {
 		return provider.Template{}, err
 	}
-	var found whatever
+	var found rawNode
 	err := withFields(templateFields, plainTemplateFields, func(query url.Values) error {
 		return c.call(ctx, request{operation: operation, method: http.MethodGet, path: templateID, token: of.Token, query: query}, &found)
 	})
@@ -86,15 +86,15 @@ func (c *Client) FetchTemplate(ctx context.Context, of provider.BusinessAccount,
 	return templateOf(found.raw), nil
 }
 
-// whatever is a node: an object with an id, kept as it came.
-type whatever struct{ raw json.RawMessage }
+// rawNode is an object with an id, as its bytes.
+type rawNode struct{ raw json.RawMessage }
 
-func (w *whatever) UnmarshalJSON(raw []byte) error {
+func (w *rawNode) UnmarshalJSON(raw []byte) error {
 	w.raw = append(json.RawMessage(nil), raw...)
 	return nil
 }
 
-func (w *whatever) complete() bool { return read[named](w.raw).ID != "" }
+func (w *rawNode) complete() bool { return read[named](w.raw).ID != "" }
 
 func templateOf(raw json.RawMessage) provider.Template {
 	given := read[struct {

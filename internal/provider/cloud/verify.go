@@ -28,15 +28,15 @@ func (c *Client) Challenge(query url.Values) (answer string, ours bool) {
 	return answer, true
 }
 
-// What is wrong with a callback's signature.
+// Errors of a callback's signature.
 var (
 	errNoSecret  = errors.New("no app secret is configured: set PARLEY_PROVIDER_APP_SECRET")
 	errUnsigned  = errors.New("the callback carries no signature, or several")
 	errMalformed = errors.New("the callback's signature is not sha256= and 64 lower-case hex digits")
-	errForged    = errors.New("the callback's signature fits none of the app secrets")
+	errForged    = errors.New("the callback's signature matches none of the app secrets")
 )
 
-// Verify takes the time of all secrets whichever fits.
+// Verify tries every secret, so that its time does not tell which one matched.
 func (c *Client) Verify(header http.Header, body []byte) (secret int, err error) {
 	if len(c.config.AppSecrets) == 0 {
 		return 0, errNoSecret
