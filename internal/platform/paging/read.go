@@ -1,0 +1,103 @@
+package paging
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/parley-chat/parley/internal/platform/postgres"
+)
+
+// Read runs the statement of a list and makes a page of its rows. The statement returns at
+// most @limit rows after @after in the order of the list; both are bound here, and @after is
+// greater than every id on the first page. A list whose position is not an id binds its own.
+func Read[T, P any](
+	ctx context.Context, scope postgres.Scope, sql string, args postgres.Args, slice Slice[P], position func(T) P,
+) (Page[T, P], error) {
+	rows, err := postgres.Many[T](ctx, scope, sql, bind(args, slice))
+	return Cut(rows, slice.Limit, position), err
+}
+
+func bind[P any](args postgres.Args, slice Slice[P]) postgres.Args {
+	if args == nil {
+		args = postgres.Args{}
+	}
+	args["limit"] = slice.Limit + 1
+	if _, bound := args["after"]; !bound {
+		args["after"] = slice.After
+		if slice.After == nil {
+			args["after"] = greatest
+		}
+	}
+	if _, bound := args["read"]; !bound {
+		args["read"] = MaxRead
+	}
+	return args
+}
+
+// greatest is the id after which a list begins that shows the newest first.
+var greatest = pgtype.UUID{ //nolint:gochecknoglobals // a constant
+	Bytes: [16]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, Valid: true,
+}
+
+// MaxRead is how many rows one call reads for a filter that no index serves.
+const MaxRead = 10_000
+
+// Walk is a list with a filter that no index serves. Its statement reads at most @read rows
+// in the order of the list and returns those that match, @limit at most, and the last row
+// that it read, from where the next call goes on.
+type Walk struct {
+	// Rows selects the rows after the position, without an order. An index has them in Order.
+	// The statement returns its columns.
+	Rows string
+	// Order is an ORDER BY by columns of Rows: `id DESC`.
+	Order string
+	// Filter is a condition on the columns of Rows, which are those of c.
+	Filter string
+}
+
+// SQL is the statement. Its rows are read by ReadWalk.
+func (w Walk) SQL() string {
+	return `
+SELECT *
+FROM (
+    SELECT *, (` + w.Filter + `) IS TRUE AS matches, row_number() OVER (ORDER BY ` + w.Order + `) = @read AS last_read
+    FROM (` + w.Rows + `
+    ORDER BY ` + w.Order + `
+    LIMIT @read) AS c
+) AS walked
+WHERE matches OR last_read
+ORDER BY ` + w.Order + `
+LIMIT @limit`
+}
+
+// Mark is what a Walk says of a row. The struct into which its rows are read embeds it.
+type Mark struct {
+	Matches bool
+	// LastRead is true for the row at which the statement stopped to read.
+	LastRead bool
+}
+
+func (m Mark) mark() Mark { return m }
+
+// ReadWalk is Read for a Walk. A page may have fewer rows than the limit, or none, and still
+// say where the list goes on.
+func ReadWalk[R interface{ mark() Mark }, T, P any](
+	ctx context.Context, scope postgres.Scope, sql string, args postgres.Args, slice Slice[P], row func(R) T, position func(T) P,
+) (Page[T, P], error) {
+	rows, err := postgres.Many[R](ctx, scope, sql, bind(args, slice))
+	page := Page[T, P]{Items: make([]T, 0, len(rows))}
+	for _, read := range rows {
+		if mark := read.mark(); mark.Matches && len(page.Items) == slice.Limit {
+			page.Next = new(position(page.Items[slice.Limit-1]))
+		} else {
+			if mark.Matches {
+				page.Items = append(page.Items, row(read))
+			}
+			if mark.LastRead {
+				page.Next = new(position(row(read)))
+			}
+		}
+	}
+	return page, err
+}
