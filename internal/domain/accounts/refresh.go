@@ -35,23 +35,11 @@ type refreshArgs struct {
 // Kind names the job.
 func (refreshArgs) Kind() string { return "accounts_refresh" }
 
-// LookAfter has what is due asked about, or purged. Every process may call it at any time.
+// LookAfter adds a job for each account that is due to be refreshed or purged. Every process may
+// call it at any time.
 func (s *Service) LookAfter(ctx context.Context) (begun int, err error) {
 	return postgres.InSystemTx(ctx, s.work, "accounts that are due", func(tx *postgres.Tx) (int, error) {
-		now := s.clock.Now()
-		all, err := postgres.Many[due](ctx, tx, sqlTakeDue, postgres.Args{"now": now, "next": now.Add(refreshEvery), "limit": dueAtOnce})
-		if err != nil || len(all) == 0 {
-			return 0, err
-		}
-		work := make([]jobs.Job, len(all))
-		for i, one := range all {
-			work[i] = jobs.Job{Queue: jobs.Maintenance, Args: refreshArgs{Org: one.OrgID, Account: one.ID}}
-			if one.Deleted {
-				work[i].Args = purgeArgs{Org: one.OrgID, Account: one.ID}
-			}
-		}
-		_, err = s.jobs.AddTx(ctx, tx, work...)
-		return len(all), err
+		return dueAccounts().AddTx(ctx, tx, s.jobs, s.clock.Now())
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -96,14 +95,14 @@ func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Account, error) 
 
 // List returns a page of accounts, newest first.
 func (s *Service) List(ctx context.Context, org orgs.ID, filter Filter, slice paging.Slice[ID]) (paging.Page[Account, ID], error) {
-	rows, err := listAccounts(ctx, s.db.Of(org), filter, slice)
-	return paging.Cut(rows, slice.Limit, func(a Account) ID { return a.ID }), err
+	return listAccounts(ctx, s.db.Of(org), filter, slice)
 }
 
 // OfCustomer returns every number of a customer, newest first.
 func (s *Service) OfCustomer(ctx context.Context, org orgs.ID, customer customers.ID) ([]Account, error) {
 	const most = 1000
-	return listAccounts(ctx, s.db.Of(org), Filter{CustomerID: &customer}, paging.Slice[ID]{Limit: most})
+	page, err := listAccounts(ctx, s.db.Of(org), Filter{CustomerID: &customer}, paging.Slice[ID]{Limit: most})
+	return page.Items, err
 }
 
 // UnknownTx returns the position of the first number that the organization does not have,
@@ -194,9 +193,4 @@ func placeOf(org orgs.ID, id ID) []byte {
 
 func newID(now clock.Clock) ID { return ids.NewPlain[kind](now.Now()) }
 
-func notFound(err error) error {
-	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.NotFound("account")
-	}
-	return err
-}
+func notFound(err error) error { return postgres.NotFound(err, "account", "") }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
@@ -73,34 +74,30 @@ func lockConcerned(ctx context.Context, tx *postgres.Tx, said provider.Notificat
 	})
 }
 
-// The conditions of a list; each is in the statement only when it is asked for.
+// The conditions of a list. Each is in the statement only when the filter has it. No index
+// serves the status.
 const (
 	sqlAfter        = ` AND a.id < @after`
-	sqlWithStatus   = ` AND a.status = @status`
+	sqlWithStatus   = `status = @status`
 	sqlWithCustomer = ` AND a.customer_id = @customer_id`
-	sqlNewestFirst  = `
-ORDER BY a.id DESC
-LIMIT @limit`
 )
 
-func sqlOf(filter Filter, after bool) string {
-	sql := sqlActive
-	if after {
-		sql += sqlAfter
-	}
-	if filter.Status != "" {
-		sql += sqlWithStatus
-	}
-	if filter.CustomerID != nil {
-		sql += sqlWithCustomer
-	}
-	return sql + sqlNewestFirst
+// walked is an account that a Walk read.
+type walked struct {
+	Account
+	paging.Mark
 }
 
-func listAccounts(ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[ID]) ([]Account, error) {
-	return postgres.Many[Account](ctx, scope, sqlOf(filter, slice.After != nil), postgres.Args{
-		"after": slice.After, "limit": slice.Limit + 1, "status": filter.Status, "customer_id": filter.CustomerID,
-	})
+func listAccounts(ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[ID]) (paging.Page[Account, ID], error) {
+	walk := paging.Walk{Rows: sqlActive + sqlAfter, Order: `id DESC`, Filter: `true`}
+	if filter.Status != "" {
+		walk.Filter = sqlWithStatus
+	}
+	if filter.CustomerID != nil {
+		walk.Rows += sqlWithCustomer
+	}
+	args := postgres.Args{"status": filter.Status, "customer_id": filter.CustomerID}
+	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice, func(w walked) Account { return w.Account }, func(a Account) ID { return a.ID })
 }
 
 const sqlNumbers = `
@@ -219,26 +216,21 @@ func deleteAccount(ctx context.Context, tx *postgres.Tx, id ID) error {
 	return err
 }
 
-// due is an account to be looked at.
+// due is an account that is to be refreshed, or purged when it was deleted.
 type due struct {
 	OrgID   ids.Org
 	ID      ID
 	Deleted bool
 }
 
-// Rows that somebody else is at are left to them, organizations on the move to their new home.
-const sqlTakeDue = `
-UPDATE accounts a
-SET due_at = @next
-FROM (
-    SELECT d.org_id, d.id
-    FROM accounts d
-    JOIN organizations o ON o.org_id = d.org_id AND o.frozen_at IS NULL
-    WHERE d.due_at <= @now
-    ORDER BY d.due_at
-    LIMIT @limit
-    FOR UPDATE OF d SKIP LOCKED
-) AS taken
-WHERE a.org_id = taken.org_id
-  AND a.id = taken.id
-RETURNING a.org_id, a.id, a.deleted_at IS NOT NULL AS deleted`
+func dueAccounts() jobs.Due[due] {
+	return jobs.Due[due]{
+		Table: "accounts", Key: "id", Returning: `t.org_id, t.id, t.deleted_at IS NOT NULL AS deleted`, Every: refreshEvery, AtOnce: dueAtOnce,
+		Job: func(one due) jobs.Args {
+			if one.Deleted {
+				return purgeArgs{Org: one.OrgID, Account: one.ID}
+			}
+			return refreshArgs{Org: one.OrgID, Account: one.ID}
+		},
+	}
+}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -51,11 +50,11 @@ func (s *Service) Holds(ctx context.Context, org orgs.ID, hash []byte) (bool, er
 	return hasKey(ctx, s.db.Of(org), hash)
 }
 
-// ErrElsewhere means that the organization does not live here, or not in that epoch, or is
-// on its way: who asked follows an old route, or must wait.
+// ErrElsewhere means that the organization is not in this cell, or not in that epoch, or is being
+// moved: the caller has an outdated route, or must wait.
 var ErrElsewhere = errors.New("the organization lives elsewhere")
 
-// Authenticate finds out who presented a key with that hash. A known key that may not be
+// Authenticate returns the caller whose key has that hash. A known key that may not be
 // used is returned with its refusal, so that it can be logged under its organization.
 func (s *Service) Authenticate(ctx context.Context, org orgs.ID, epoch int64, hash []byte) (Caller, error) {
 	caller, err := callerByHash(ctx, s.db.Of(org), hash)
@@ -67,7 +66,7 @@ func (s *Service) Authenticate(ctx context.Context, org orgs.ID, epoch int64, ha
 	case caller.Epoch != epoch || caller.FrozenAt != nil:
 		return Caller{}, ErrElsewhere
 	case caller.KeyID.IsZero():
-		return Caller{}, errInvalid // claimed, but never made
+		return Caller{}, errInvalid // claimed in the directory, but never written here
 	}
 	return caller, caller.refuses(s.clock.Now())
 }
@@ -75,10 +74,7 @@ func (s *Service) Authenticate(ctx context.Context, org orgs.ID, epoch int64, ha
 // Get returns one key.
 func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Key, error) {
 	key, err := keyByID(ctx, s.db.Of(org), id)
-	if errors.Is(err, postgres.ErrNoRow) {
-		return Key{}, fault.NotFound("API key")
-	}
-	return key, err
+	return key, notFound(err)
 }
 
 // List returns the keys of an organization, oldest first.
@@ -86,15 +82,12 @@ func (s *Service) List(ctx context.Context, org orgs.ID) ([]Key, error) {
 	return listKeys(ctx, s.db.Of(org))
 }
 
-// Revoke ends a key for ever; revoking it again changes nothing.
+// Revoke makes a key unusable for ever; revoking it again changes nothing.
 func (s *Service) Revoke(ctx context.Context, org orgs.ID, by audit.Principal, id ID) (Key, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Key, error) {
 		key, err := lockKey(ctx, tx, id)
-		if errors.Is(err, postgres.ErrNoRow) {
-			return Key{}, fault.NotFound("API key")
-		}
 		if err != nil || key.RevokedAt != nil {
-			return key, err
+			return key, notFound(err)
 		}
 		now := s.clock.Now()
 		key.RevokedAt = &now
@@ -104,3 +97,5 @@ func (s *Service) Revoke(ctx context.Context, org orgs.ID, by audit.Principal, i
 		return key, s.audit.RecordTx(ctx, tx, by, "key.revoked", id.String(), nil)
 	})
 }
+
+func notFound(err error) error { return postgres.NotFound(err, "API key", "") }

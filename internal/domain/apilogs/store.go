@@ -28,43 +28,23 @@ WHERE EXISTS (
     AND o.frozen_at IS NULL
 )`
 
-// insertEntries leaves out organizations that are on their way to another cell, and
-// returns how many entries it wrote.
+// insertEntries leaves out organizations that are being moved to another cell, and returns how
+// many entries it wrote.
 func insertEntries(ctx context.Context, db *postgres.DB, entries []Entry) (int64, error) {
-	columns := struct {
-		orgs      []orgs.ID
-		ids       []RequestID
-		keys      []apikeys.ID
-		methods   []string
-		paths     []string
-		routes    []string
-		statuses  []int16
-		codes     []string
-		durations []int64
-		ips       []*netip.Addr
-		agents    []string
-		replays   []bool
-	}{}
-	for _, e := range entries {
-		columns.orgs = append(columns.orgs, e.OrgID)
-		columns.ids = append(columns.ids, e.ID)
-		columns.keys = append(columns.keys, e.KeyID)
-		columns.methods = append(columns.methods, e.Method)
-		columns.paths = append(columns.paths, e.Path)
-		columns.routes = append(columns.routes, e.Route)
-		columns.statuses = append(columns.statuses, int16(e.Status)) //nolint:gosec // an HTTP status
-		columns.codes = append(columns.codes, e.Code)
-		columns.durations = append(columns.durations, e.Duration.Microseconds())
-		columns.ips = append(columns.ips, addrOrNil(e.IP))
-		columns.agents = append(columns.agents, e.UserAgent)
-		columns.replays = append(columns.replays, e.Replayed)
-	}
 	return postgres.InSystemTx(ctx, db, "API log of all organizations", func(tx *postgres.Tx) (int64, error) {
-		return tx.Exec(ctx, sqlInsertEntries, postgres.Args{
-			"orgs": columns.orgs, "ids": columns.ids, "keys": columns.keys, "methods": columns.methods, "paths": columns.paths,
-			"routes": columns.routes, "statuses": columns.statuses, "codes": columns.codes, "durations": columns.durations,
-			"ips": columns.ips, "agents": columns.agents, "replays": columns.replays,
-		})
+		return tx.Exec(ctx, sqlInsertEntries, postgres.Columns(entries,
+			postgres.Col("orgs", func(e Entry) orgs.ID { return e.OrgID }),
+			postgres.Col("ids", func(e Entry) RequestID { return e.ID }),
+			postgres.Col("keys", func(e Entry) apikeys.ID { return e.KeyID }),
+			postgres.Col("methods", func(e Entry) string { return e.Method }),
+			postgres.Col("paths", func(e Entry) string { return e.Path }),
+			postgres.Col("routes", func(e Entry) string { return e.Route }),
+			postgres.Col("statuses", func(e Entry) int16 { return int16(e.Status) }), //nolint:gosec // an HTTP status
+			postgres.Col("codes", func(e Entry) string { return e.Code }),
+			postgres.Col("durations", func(e Entry) int64 { return e.Duration.Microseconds() }),
+			postgres.Col("ips", func(e Entry) *netip.Addr { return addrOrNil(e.IP) }),
+			postgres.Col("agents", func(e Entry) string { return e.UserAgent }),
+			postgres.Col("replays", func(e Entry) bool { return e.Replayed })))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
@@ -52,7 +53,7 @@ func TestListCustomers_ReadsWhatMatches(t *testing.T) {
 		"q, email":      {Filter{Q: "zeta", Email: "mail1"}, []string{"customers_email", "customers_pkey"}},
 	} {
 		lines, err := postgres.Many[string](ctx, db.Of(here), `EXPLAIN (COSTS OFF) `+sqlOf(test.filter), postgres.Args{
-			"after": ids.Ceiling[kind](), "limit": 26, "status": test.filter.Status, "email_key": test.filter.Email, "q": "zeta", "q_end": "zetb",
+			"after": ids.Ceiling[kind](), "limit": 26, "read": paging.MaxRead, "status": test.filter.Status, "email_key": test.filter.Email, "q": "zeta", "q_end": "zetb",
 		})
 		require.NoError(t, err)
 		plan := strings.Join(lines, "\n")

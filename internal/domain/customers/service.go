@@ -2,12 +2,10 @@ package customers
 
 import (
 	"context"
-	"errors"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/paging"
@@ -56,7 +54,7 @@ func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Customer, error)
 	return customer, notFound(err)
 }
 
-// GetTx is Get in a transaction, in which the customer stays what it is.
+// GetTx is Get in a transaction. The customer cannot change until the transaction ends.
 func (s *Service) GetTx(ctx context.Context, tx *postgres.Tx, id ID) (Customer, error) {
 	customer, err := holdCustomer(ctx, tx, id)
 	return customer, notFound(err)
@@ -64,13 +62,12 @@ func (s *Service) GetTx(ctx context.Context, tx *postgres.Tx, id ID) (Customer, 
 
 // List returns a page of customers, newest first, archived ones included.
 func (s *Service) List(ctx context.Context, org orgs.ID, filter Filter, slice paging.Slice[ID]) (paging.Page[Customer, ID], error) {
-	rows, err := listCustomers(ctx, s.db.Of(org), filter, slice)
-	return paging.Cut(rows, slice.Limit, func(c Customer) ID { return c.ID }), err
+	return listCustomers(ctx, s.db.Of(org), filter, slice)
 }
 
-// Update changes a customer; a patch that changes nothing is not announced. One that also
-// archives makes two changes, each announced as what it is: customer.updated still shows
-// the former status, customer.archived a millisecond later is the customer's last word.
+// Update changes a customer; a patch that changes nothing records no event. A patch that also
+// archives makes two changes with an event each: customer.updated shows the former status,
+// customer.archived follows a millisecond later.
 func (s *Service) Update(ctx context.Context, org orgs.ID, id ID, change Patch) (Customer, error) {
 	if err := change.check(); err != nil {
 		return Customer{}, err
@@ -91,8 +88,8 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id ID, change Patch) 
 	})
 }
 
-// Archive puts a customer away: nothing is sent for it any more, its data stays. Archiving
-// again is not announced.
+// Archive ends a customer: nothing is sent for it any more, its data stays. Archiving again
+// records no event.
 func (s *Service) Archive(ctx context.Context, org orgs.ID, id ID) (Customer, error) {
 	return s.change(ctx, org, id, func(tx *postgres.Tx, customer *Customer) error { return s.archiveTx(ctx, tx, customer) })
 }
@@ -104,8 +101,8 @@ func (s *Service) archiveTx(ctx context.Context, tx *postgres.Tx, customer *Cust
 	return s.announceTx(ctx, tx, events.CustomerArchived, *customer)
 }
 
-// Restore brings an archived customer back as what it was; one that is not archived stays
-// as it is.
+// Restore gives an archived customer the status that it had before; a customer that is not
+// archived stays as it is.
 func (s *Service) Restore(ctx context.Context, org orgs.ID, by audit.Principal, id ID) (Customer, error) {
 	return s.change(ctx, org, id, func(tx *postgres.Tx, customer *Customer) error {
 		if !customer.restore(s.clock.Now()) {
@@ -118,7 +115,7 @@ func (s *Service) Restore(ctx context.Context, org orgs.ID, by audit.Principal, 
 	})
 }
 
-// change locks a customer, lets a verb change it and stores what came out, if anything did.
+// change locks a customer, runs the verb and stores the customer if the verb changed it.
 func (s *Service) change(ctx context.Context, org orgs.ID, id ID, verb func(*postgres.Tx, *Customer) error) (Customer, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Customer, error) {
 		customer, err := lockCustomer(ctx, tx, id)
@@ -136,9 +133,4 @@ func (s *Service) change(ctx context.Context, org orgs.ID, id ID, verb func(*pos
 	})
 }
 
-func notFound(err error) error {
-	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.NotFound("customer")
-	}
-	return err
-}
+func notFound(err error) error { return postgres.NotFound(err, "customer", "") }

@@ -3,7 +3,6 @@ package customers
 import (
 	"context"
 
-	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/textkey"
@@ -20,7 +19,7 @@ func insertCustomer(ctx context.Context, tx *postgres.Tx, c Customer) error {
 	return err
 }
 
-// values are the columns of a customer with the keys it is found by.
+// values are the columns of a customer, and the keys under which a list finds it.
 func (c Customer) values() postgres.Args {
 	var emailKey *string
 	if c.Email != nil {
@@ -69,11 +68,11 @@ func updateCustomer(ctx context.Context, tx *postgres.Tx, c Customer) error {
 	return err
 }
 
-// The conditions of a list. Each is in the statement only when it is asked for: a plan
-// made for `@email IS NULL OR …` could use no index.
+// The conditions of a list. Each is in the statement only when the filter has it: a plan made
+// for `@email IS NULL OR …` could use no index. No index serves the status.
 const (
 	sqlAfter      = ` AND id < @after`
-	sqlWithStatus = ` AND status = @status`
+	sqlWithStatus = `status = @status`
 	sqlWithEmail  = ` AND email_key = @email_key`
 )
 
@@ -82,15 +81,10 @@ SELECT ` + columns + `
 FROM customers
 WHERE org_id = @org_id`
 
-const sqlNewestFirst = `
-ORDER BY id DESC
-LIMIT @limit`
-
-// Two ranges in one OR leave a choice to the planner, whose statistics are those of all
-// organizations: where others have many matches and this one has three, it walks all
-// customers of this one, newest first. A union, made before anything is ordered or cut,
-// reads exactly the matches, each range by its own index, and shows a customer once whose
-// name and address both match.
+// A UNION of two ranges, made before anything is sorted or cut, reads exactly the matches, each
+// range by its own index, and shows a customer once whose name and email both match. An OR would
+// leave a choice to the planner, whose statistics are those of all organizations: where others
+// have many matches and this one has three, it reads all customers of this one, newest first.
 const (
 	sqlMatching = `
 WITH matching AS MATERIALIZED (`
@@ -105,28 +99,34 @@ WITH matching AS MATERIALIZED (`
 ORDER BY id DESC`
 )
 
-// sqlOf is the statement of a filter: each of its fields is there or not.
+// sqlOf is the statement of a filter.
 func sqlOf(filter Filter) string {
 	conditions := sqlAfter
-	if filter.Status != "" {
-		conditions += sqlWithStatus
-	}
 	if filter.Email != "" {
 		conditions += sqlWithEmail
 	}
+	status := `true`
+	if filter.Status != "" {
+		status = sqlWithStatus
+	}
 	if filter.Q != "" {
+		conditions += ` AND ` + status
 		return sqlMatching + sqlName + conditions + sqlOrEmail + conditions + sqlListMatching
 	}
-	return sqlListCustomers + conditions + sqlNewestFirst
+	return paging.Walk{Rows: sqlListCustomers + conditions, Order: `id DESC`, Filter: status}.SQL()
 }
 
-func listCustomers(ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[ID]) ([]Customer, error) {
-	after, q := ids.Ceiling[kind](), textkey.Fold(filter.Q)
-	if slice.After != nil {
-		after = *slice.After
+// walked is a customer that a Walk read.
+type walked struct {
+	Customer
+	paging.Mark
+}
+
+func listCustomers(ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[ID]) (paging.Page[Customer, ID], error) {
+	q, id := textkey.Fold(filter.Q), func(c Customer) ID { return c.ID }
+	args := postgres.Args{"status": filter.Status, "email_key": textkey.Fold(filter.Email), "q": q, "q_end": textkey.After(q)}
+	if filter.Q != "" {
+		return paging.Read(ctx, scope, sqlOf(filter), args, slice, id)
 	}
-	return postgres.Many[Customer](ctx, scope, sqlOf(filter), postgres.Args{
-		"after": after, "limit": slice.Limit + 1, "status": filter.Status, "email_key": textkey.Fold(filter.Email),
-		"q": q, "q_end": textkey.After(q),
-	})
+	return paging.ReadWalk(ctx, scope, sqlOf(filter), args, slice, func(w walked) Customer { return w.Customer }, id)
 }

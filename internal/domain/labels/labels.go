@@ -1,5 +1,5 @@
-// Package labels owns the labels of a team, by which contacts and conversations are
-// sorted. Who carries a label is known to the labelled side, never here.
+// Package labels owns the labels of a team. Which contacts and conversations carry a label is
+// stored by their packages. This package is the model for resources: copy its shape.
 package labels
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/parley-chat/parley/internal/platform/patch"
 )
 
-// ID names a label.
+// ID identifies a label.
 type ID = ids.Public[kind]
 
 type kind struct{}
 
 func (kind) Prefix() string { return "lbl_" }
 
-// Label is a name and a color; the name is unique in its team, whatever its case.
+// Label is a name and a color. The name is unique in its team, in any case.
 type Label struct {
 	ID        ID
 	TeamID    orgs.TeamID

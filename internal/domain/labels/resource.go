@@ -16,7 +16,7 @@ type Resource struct {
 	UpdatedAt clock.Stamp `json:"updated_at"`
 }
 
-// Resource prints the label.
+// Resource is the label as JSON.
 func (l Label) Resource() Resource {
 	return Resource{
 		ID:        l.ID,
@@ -29,7 +29,7 @@ func (l Label) Resource() Resource {
 	}
 }
 
-// Summary is a label where it is attached.
+// Summary is a label inside of the contact or conversation that carries it.
 type Summary struct {
 	ID    ID     `json:"id"`
 	Name  string `json:"name"`

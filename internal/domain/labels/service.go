@@ -2,7 +2,6 @@ package labels
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -45,13 +44,12 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, draft Draft) (Label, 
 // Get returns one label.
 func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Label, error) {
 	label, err := labelByID(ctx, s.db.Of(org), id)
-	return label, notFound(err)
+	return label, notFound(err, "")
 }
 
 // List returns a page of labels, newest first.
 func (s *Service) List(ctx context.Context, org orgs.ID, slice paging.Slice[ID]) (paging.Page[Label, ID], error) {
-	rows, err := listLabels(ctx, s.db.Of(org), slice)
-	return paging.Cut(rows, slice.Limit, func(l Label) ID { return l.ID }), err
+	return listLabels(ctx, s.db.Of(org), slice)
 }
 
 // Update renames or recolors a label; a patch that changes nothing leaves it untouched.
@@ -62,7 +60,7 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id ID, change Patch) 
 	var label Label
 	updated, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (_ Label, err error) {
 		if label, err = lockLabel(ctx, tx, id); err != nil {
-			return Label{}, notFound(err)
+			return Label{}, notFound(err, "")
 		}
 		if !label.apply(change, s.clock.Now()) {
 			return label, nil
@@ -72,39 +70,33 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id ID, change Patch) 
 	return updated, s.nameFault(ctx, org, label, err)
 }
 
-// Delete removes a label from its team; the tables of what carries it cascade.
+// Delete removes a label from its team, and from all contacts and conversations that carry it.
 func (s *Service) Delete(ctx context.Context, org orgs.ID, id ID) (Label, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Label, error) {
 		label, err := deleteLabel(ctx, tx, id)
-		return label, notFound(err)
+		return label, notFound(err, "")
 	})
 }
 
-// InTeamTx returns a label that may be attached to what belongs to the team; param is the
-// field that named it, if it was not the path. The label cannot be deleted before the
-// transaction ends.
+// InTeamTx returns a label of the team and keeps it from being deleted until the transaction
+// ends. Param is the body field that named the label, empty when the path named it.
 func (s *Service) InTeamTx(ctx context.Context, tx *postgres.Tx, team orgs.TeamID, id ID, param string) (Label, error) {
 	label, err := keepLabel(ctx, tx, id)
-	if errors.Is(err, postgres.ErrNoRow) || err == nil && label.TeamID != team {
-		return Label{}, fault.NotFound("label").At(param)
+	if err == nil && label.TeamID != team {
+		err = postgres.ErrNoRow
 	}
-	return label, err
+	return label, notFound(err, param)
 }
 
-func notFound(err error) error {
-	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.NotFound("label")
-	}
-	return err
-}
+func notFound(err error, param string) error { return postgres.NotFound(err, "label", param) }
 
-// nameFault tells which label of the team already has the name.
+// nameFault says which label of the team already has the name.
 func (s *Service) nameFault(ctx context.Context, org orgs.ID, label Label, err error) error {
 	if !postgres.Violates(err, "labels_name_unique") {
 		return err
 	}
 	existing, err := labelByName(ctx, s.db.Of(org), label.TeamID, label.Name)
-	if err != nil { // gone since: the caller may try again
+	if err != nil { // it was deleted meanwhile: the caller may try again
 		return fault.Unavailable(time.Second, err)
 	}
 	return fault.New(fault.AlreadyExists, "The team already has the label %q: %s.", existing.Name, existing.ID).At("name")

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/textkey"
@@ -17,10 +16,15 @@ INSERT INTO labels (org_id, id, team_id, name, name_key, color, updated_at)
 VALUES (@org_id, @id, @team_id, @name, @name_key, @color, @updated_at)`
 
 func insertLabel(ctx context.Context, tx *postgres.Tx, l Label) error {
-	_, err := tx.Exec(ctx, sqlInsertLabel, postgres.Args{
-		"id": l.ID, "team_id": l.TeamID, "name": l.Name, "name_key": textkey.Fold(l.Name), "color": l.Color, "updated_at": l.UpdatedAt,
-	})
+	_, err := tx.Exec(ctx, sqlInsertLabel, l.values())
 	return err
+}
+
+// values are the columns of a label, and the key under which its name is unique.
+func (l Label) values() postgres.Args {
+	return postgres.Args{
+		"id": l.ID, "team_id": l.TeamID, "name": l.Name, "name_key": textkey.Fold(l.Name), "color": l.Color, "updated_at": l.UpdatedAt,
+	}
 }
 
 const sqlLabelByID = `
@@ -60,12 +64,8 @@ WHERE org_id = @org_id
 ORDER BY id DESC
 LIMIT @limit`
 
-func listLabels(ctx context.Context, scope postgres.Scope, slice paging.Slice[ID]) ([]Label, error) {
-	after := ids.Ceiling[kind]()
-	if slice.After != nil {
-		after = *slice.After
-	}
-	return postgres.Many[Label](ctx, scope, sqlListLabels, postgres.Args{"after": after, "limit": slice.Limit + 1})
+func listLabels(ctx context.Context, scope postgres.Scope, slice paging.Slice[ID]) (paging.Page[Label, ID], error) {
+	return paging.Read(ctx, scope, sqlListLabels, nil, slice, func(l Label) ID { return l.ID })
 }
 
 const sqlUpdateLabel = `
@@ -78,9 +78,7 @@ WHERE org_id = @org_id
   AND id = @id`
 
 func updateLabel(ctx context.Context, tx *postgres.Tx, l Label) error {
-	_, err := tx.Exec(ctx, sqlUpdateLabel, postgres.Args{
-		"id": l.ID, "name": l.Name, "name_key": textkey.Fold(l.Name), "color": l.Color, "updated_at": l.UpdatedAt,
-	})
+	_, err := tx.Exec(ctx, sqlUpdateLabel, l.values())
 	return err
 }
 

@@ -3,12 +3,14 @@
 package orgs
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 // The ids of this package.
@@ -179,9 +181,13 @@ func (s Standing) RefusesCustomers() error {
 	return fault.New(fault.FeatureNotEntitled, "The plan of this organization does not include customers. Choose a plan that does.")
 }
 
-// notFound is what an operator reads who named an organization that is not there.
-func notFound() error {
-	return fault.New(fault.ResourceNotFound, "There is no organization with that id.")
+// notFound is what an operator reads who named an organization that does not exist. It is not
+// postgres.NotFound, whose sentence is about a row in an organization.
+func notFound(err error) error {
+	if errors.Is(err, postgres.ErrNoRow) {
+		return fault.New(fault.ResourceNotFound, "There is no organization with that id.")
+	}
+	return err
 }
 
 func unknownPlan(name string) error {

@@ -60,10 +60,7 @@ func (s *Service) Create(ctx context.Context, by audit.Principal, draft Draft) (
 // Get returns one organization.
 func (s *Service) Get(ctx context.Context, org ID) (Organization, error) {
 	found, err := organizationByID(ctx, s.db.Of(org))
-	if errors.Is(err, postgres.ErrNoRow) {
-		return Organization{}, notFound()
-	}
-	return found, err
+	return found, notFound(err)
 }
 
 // List returns every organization of the cell, oldest first.
@@ -112,11 +109,8 @@ func (s *Service) update(
 ) (Organization, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Organization, error) {
 		current, err := lockOrganization(ctx, tx)
-		if errors.Is(err, postgres.ErrNoRow) {
-			return Organization{}, notFound()
-		}
 		if err != nil {
-			return Organization{}, err
+			return Organization{}, notFound(err)
 		}
 		if err := change(&current); err != nil {
 			return Organization{}, err

@@ -2,7 +2,6 @@ package orgs
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -34,10 +33,7 @@ func (s *Service) Teams(ctx context.Context, org ID) ([]Team, error) {
 func (s *Service) TeamTx(ctx context.Context, tx *postgres.Tx, given *TeamID) (TeamID, error) {
 	if given != nil {
 		team, err := teamByID(ctx, tx, *given)
-		if errors.Is(err, postgres.ErrNoRow) {
-			return TeamID{}, fault.NotFound("team").At("team_id")
-		}
-		return team.ID, err
+		return team.ID, postgres.NotFound(err, "team", "team_id")
 	}
 	teams, err := listTeams(ctx, tx)
 	if err != nil {
@@ -85,7 +81,7 @@ func (s *Service) Users(ctx context.Context, org ID) ([]User, error) {
 // organizationFault names the organization that a foreign key did not find.
 func organizationFault(err error) error {
 	if postgres.Violates(err, "teams_org_id_fkey") || postgres.Violates(err, "users_org_id_fkey") {
-		return notFound()
+		return notFound(postgres.ErrNoRow)
 	}
 	return err
 }

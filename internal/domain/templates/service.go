@@ -54,8 +54,7 @@ func New(deps Deps) *Service {
 func (s *Service) List(
 	ctx context.Context, org orgs.ID, of accounts.Account, filter Filter, slice paging.Slice[ID],
 ) (paging.Page[Template, ID], error) {
-	rows, err := listTemplates(ctx, s.db.Of(org), of.ID, filter, slice)
-	return paging.Cut(rows, slice.Limit, func(t Template) ID { return t.ID }), err
+	return listTemplates(ctx, s.db.Of(org), of.ID, filter, slice)
 }
 
 // Find returns the template of a name and a language, or without one the newest of the name.

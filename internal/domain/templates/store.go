@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
-	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonout"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
@@ -23,53 +22,48 @@ FROM templates
 WHERE org_id = @org_id`
 	sqlOfAccount = sqlTemplates + `
   AND account_id = @account_id`
-	sqlNewestFirst = `
+	sqlNewest = `
 ORDER BY id DESC
-LIMIT @limit`
+LIMIT 1`
 )
 
-// The conditions of a list; each is in the statement only when it is asked for.
+// The conditions of a list. Each is in the statement only when the filter has it. No index
+// serves the language.
 const (
 	sqlAfter        = ` AND id < @after`
 	sqlWithStatus   = ` AND status = @status`
-	sqlWithName     = ` AND name = @name`
-	sqlWithLanguage = ` AND language = @language`
+	sqlWithLanguage = `language = @language`
 )
 
-func sqlOf(filter Filter) string {
-	sql := sqlOfAccount + sqlAfter
-	if filter.Status != "" {
-		sql += sqlWithStatus
-	}
-	if filter.Language != "" {
-		sql += sqlWithLanguage
-	}
-	return sql + sqlNewestFirst
+// walked is a template that a Walk read.
+type walked struct {
+	Template
+	paging.Mark
 }
 
 func listTemplates(
 	ctx context.Context, scope postgres.Scope, account accounts.ID, filter Filter, slice paging.Slice[ID],
-) ([]Template, error) {
-	after := ids.Ceiling[kind]()
-	if slice.After != nil {
-		after = *slice.After
+) (paging.Page[Template, ID], error) {
+	walk := paging.Walk{Rows: sqlOfAccount + sqlAfter, Order: `id DESC`, Filter: `true`}
+	if filter.Status != "" {
+		walk.Rows += sqlWithStatus
 	}
-	return postgres.Many[Template](ctx, scope, sqlOf(filter), postgres.Args{
-		argAccount: account, "after": after, "limit": slice.Limit + 1, "status": filter.Status, "language": filter.Language,
-	})
+	if filter.Language != "" {
+		walk.Filter = sqlWithLanguage
+	}
+	args := postgres.Args{argAccount: account, "status": filter.Status, "language": filter.Language}
+	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice, func(w walked) Template { return w.Template }, func(t Template) ID { return t.ID })
 }
 
 const argAccount = "account_id"
 
-// templateByName is the newest of a name, or that of a language.
+// templateByName is the newest template of a name, or its template in a language.
 func templateByName(ctx context.Context, scope postgres.Scope, account accounts.ID, name, language string) (Template, error) {
-	sql := sqlOfAccount + sqlWithName
+	sql := sqlOfAccount + ` AND name = @name`
 	if language != "" {
-		sql += sqlWithLanguage
+		sql += ` AND ` + sqlWithLanguage
 	}
-	return postgres.One[Template](ctx, scope, sql+sqlNewestFirst, postgres.Args{
-		argAccount: account, "name": name, "language": language, "limit": 1,
-	})
+	return postgres.One[Template](ctx, scope, sql+sqlNewest, postgres.Args{argAccount: account, "name": name, "language": language})
 }
 
 // known is what a sync must know of a template to see whether it changed.
@@ -145,21 +139,12 @@ func keepTemplates(ctx context.Context, tx *postgres.Tx, account accounts.ID, al
 			Digest: hex.EncodeToString(t.Digest),
 		}
 	}
-	encoded, err := encode(rows)
+	encoded, err := jsonout.Marshal(rows)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, sqlKeep, postgres.Args{argAccount: account, "rows": encoded, "now": now})
+	_, err = tx.Exec(ctx, sqlKeep, postgres.Args{argAccount: account, "rows": string(encoded), "now": now})
 	return err
-}
-
-// encode leaves what stands in the components as it is.
-func encode(rows []row) (string, error) {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(rows)
-	return text.String(), err
 }
 
 const sqlRemove = `

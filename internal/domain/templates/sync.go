@@ -50,7 +50,7 @@ func (s *Service) sync(ctx context.Context, db *postgres.DB, org orgs.ID, of acc
 		return Synced{}, syncFault(err)
 	}
 	return postgres.InTx(ctx, db, org, func(tx *postgres.Tx) (Synced, error) {
-		if err := s.syncedTx(ctx, tx, of.ID); err != nil {
+		if err := lockSync(ctx, tx, of.ID, s.clock.Now()); err != nil {
 			return Synced{}, err
 		}
 		return s.mergeTx(ctx, tx, of.ID, given, readAt)
@@ -94,27 +94,6 @@ func syncFault(err error) error {
 		refusal.RetryAfter = failed.RetryAfter
 		return refusal
 	}
-}
-
-// Who syncs a number waits for who is at it, and reads what they wrote.
-const sqlSynced = `
-INSERT INTO template_syncs AS s (org_id, account_id, due_at, synced_at)
-SELECT @org_id, a.id, @next, @now
-FROM accounts a
-WHERE a.org_id = @org_id
-  AND a.id = @account_id
-  AND a.deleted_at IS NULL
-ON CONFLICT (org_id, account_id) DO UPDATE
-SET due_at = excluded.due_at,
-    synced_at = excluded.synced_at`
-
-func (s *Service) syncedTx(ctx context.Context, tx *postgres.Tx, account accounts.ID) error {
-	now := s.clock.Now()
-	noted, err := tx.Exec(ctx, sqlSynced, postgres.Args{argAccount: account, "now": now, "next": now.Add(syncEvery)})
-	if err == nil && noted == 0 {
-		return fault.NotFound("account") // it went meanwhile
-	}
-	return err
 }
 
 // mergeTx writes what differs. What was heard of since the provider was read is newer than
@@ -202,55 +181,27 @@ func (s *Service) syncJob(ctx context.Context, args syncArgs) error {
 	}
 }
 
-// Numbers that were never synced are due at once. Rows that somebody else is at are left to
-// them, organizations on the move to their new home.
-const (
-	sqlEnrol = `
-INSERT INTO template_syncs (org_id, account_id, due_at)
-SELECT a.org_id, a.id, @now
-FROM accounts a
-JOIN organizations o ON o.org_id = a.org_id AND o.frozen_at IS NULL
-WHERE a.deleted_at IS NULL
-  AND NOT EXISTS (SELECT FROM template_syncs s WHERE s.org_id = a.org_id AND s.account_id = a.id)
-LIMIT @limit
-ON CONFLICT DO NOTHING`
-	sqlTakeDue = `
-UPDATE template_syncs s
-SET due_at = @next
-FROM (
-    SELECT d.org_id, d.account_id
-    FROM template_syncs d
-    JOIN organizations o ON o.org_id = d.org_id AND o.frozen_at IS NULL
-    WHERE d.due_at <= @now
-    ORDER BY d.due_at
-    LIMIT @limit
-    FOR UPDATE OF d SKIP LOCKED
-) AS taken
-WHERE s.org_id = taken.org_id
-  AND s.account_id = taken.account_id
-RETURNING s.org_id, s.account_id`
-)
+// due is a number whose templates are to be synced.
+type due struct {
+	OrgID     orgs.ID
+	AccountID accounts.ID
+}
 
-// LookAfter has the templates that are due synced. Every process may call it at any time.
+func dueSyncs() jobs.Due[due] {
+	return jobs.Due[due]{
+		Table: "template_syncs", Key: "account_id", Returning: `t.org_id, t.account_id`, Every: syncEvery, AtOnce: dueAtOnce,
+		Job: func(one due) jobs.Args { return syncArgs{Org: one.OrgID, Account: one.AccountID} },
+	}
+}
+
+// LookAfter adds a job for each number whose templates are due to be synced; numbers that never
+// were are due at once. Every process may call it at any time.
 func (s *Service) LookAfter(ctx context.Context) (begun int, err error) {
 	return postgres.InSystemTx(ctx, s.work, "templates that are due", func(tx *postgres.Tx) (int, error) {
 		now := s.clock.Now()
-		args := postgres.Args{"now": now, "next": now.Add(syncEvery), "limit": dueAtOnce}
-		if _, err := tx.Exec(ctx, sqlEnrol, args); err != nil {
+		if err := insertSyncs(ctx, tx, now); err != nil {
 			return 0, err
 		}
-		all, err := postgres.Many[struct {
-			OrgID     orgs.ID
-			AccountID accounts.ID
-		}](ctx, tx, sqlTakeDue, args)
-		if err != nil || len(all) == 0 {
-			return 0, err
-		}
-		work := make([]jobs.Job, len(all))
-		for i, one := range all {
-			work[i] = jobs.Job{Queue: jobs.Maintenance, Args: syncArgs{Org: one.OrgID, Account: one.AccountID}}
-		}
-		_, err = s.jobs.AddTx(ctx, tx, work...)
-		return len(all), err
+		return dueSyncs().AddTx(ctx, tx, s.jobs, now)
 	})
 }

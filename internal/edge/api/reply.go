@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/jsonout"
 )
 
 // reply is what a handler answers.
@@ -121,11 +120,7 @@ func (r reply) encode() ([]byte, error) {
 	if r.encoded != nil || r.body == nil {
 		return r.encoded, nil
 	}
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(r.body)
-	return buffer.Bytes(), err
+	return jsonout.Line(r.body)
 }
 
 // sent is what went out, for the logs.
