@@ -27,19 +27,20 @@ const module = "github.com/parley-chat/parley/"
 // it points to accounts all the same.
 func domain() map[string][]string {
 	return map[string][]string{
-		"audit":         {},
-		"orgs":          {"audit"},
-		"apikeys":       {"orgs", "audit"},
-		"apilogs":       {"orgs", "apikeys"},
-		"labels":        {"orgs"},
-		"events":        {},
-		"customers":     {"orgs", "events", "audit"},
-		"accounts":      {"orgs", "customers", "audit"},
-		"callbacks":     {"orgs", "accounts"},
-		"templates":     {"orgs", "accounts"},
-		"webhooks":      {"orgs", "accounts", "events", "audit"},
-		"contacts":      {"orgs", "accounts", "labels", "events"},
-		"conversations": {"orgs", "accounts", "contacts", "labels", "events", "audit"},
+		"audit":             {},
+		"orgs":              {"audit"},
+		"apikeys":           {"orgs", "audit"},
+		"apilogs":           {"orgs", "apikeys"},
+		"labels":            {"orgs"},
+		"events":            {},
+		"customers":         {"orgs", "events", "audit"},
+		"accounts":          {"orgs", "customers", "audit"},
+		"callbacks":         {"orgs", "accounts"},
+		"templates":         {"orgs", "accounts"},
+		"webhooks":          {"orgs", "accounts", "events", "audit"},
+		"contacts":          {"orgs", "accounts", "labels", "events", "contacts/identity"},
+		"contacts/identity": {},
+		"conversations":     {"orgs", "accounts", "contacts", "labels", "events", "audit"},
 	}
 }
 

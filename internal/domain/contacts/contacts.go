@@ -1,7 +1,7 @@
-// Package contacts owns the people whom a business number knows: what they are known by,
-// what they are called, whether they want marketing and which labels they carry. What is
-// said to them is known to the packages that follow it. One person is one contact,
-// however many identifiers they have had.
+// Package contacts owns the contacts of business numbers: their identifiers, names, labels and
+// whether they want marketing. Packages whose rows point to contacts follow this one (Follower).
+// One person is one contact, however many identifiers the person has had; package identity
+// decides that.
 package contacts
 
 import (
@@ -11,22 +11,23 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/contacts/identity"
 	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/fault"
-	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jsonin"
 	"github.com/parley-chat/parley/internal/platform/patch"
 	"github.com/parley-chat/parley/internal/platform/phone"
 )
 
-// ID names a contact. One that was joined into another goes on naming that one.
-type ID = ids.Public[kind]
+// What package identity decides on.
+type (
+	ID       = identity.ID
+	Identity = identity.Identity
+	Sighting = identity.Sighting
+	Former   = identity.Former
+)
 
-type kind struct{}
-
-func (kind) Prefix() string { return "ctc_" }
-
-// Contact is a person as one business number knows them.
+// Contact is a person of one business number.
 type Contact struct {
 	ID        ID
 	AccountID accounts.ID
@@ -44,15 +45,6 @@ type Contact struct {
 	Labels []labels.Summary `db:"-"`
 }
 
-// Identity is what a person is known by now.
-type Identity struct {
-	PhoneNumber *string
-	BSUID       *string
-	ParentBSUID *string
-	// Username is no proof of who somebody is: it may be given up and taken by another.
-	Username *string
-}
-
 // Marketing is whether a contact wants marketing messages.
 type Marketing string
 
@@ -63,7 +55,7 @@ const (
 	Unknown  Marketing = "unknown"
 )
 
-// Who said what a contact wants.
+// Where a choice about marketing came from.
 const (
 	FromAPI      = "api"
 	FromProvider = "provider"
@@ -140,16 +132,14 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkUsername takes off the sign that is written before a username and is no part of it.
+// checkUsername returns the username without the sign before it.
 func checkUsername(given string) (*string, error) {
-	username := bare(given)
+	username := identity.Bare(given)
 	if strings.TrimSpace(username) == "" {
 		return nil, fault.Invalid("username", "must not be blank")
 	}
 	return &username, nil
 }
-
-func bare(username string) string { return strings.TrimPrefix(username, "@") }
 
 // Filter narrows a list; empty fields do not.
 type Filter struct {
@@ -165,7 +155,7 @@ type Filter struct {
 	UpdatedSince *time.Time
 }
 
-// changed is what a change touched, in the words of contact.updated.
+// changed are the changed fields, by their names in contact.updated.
 type changed []string
 
 // Fields of contact.updated.
@@ -176,7 +166,7 @@ const (
 	fieldLabels   = "labels"
 )
 
-// apply tells what is announced of the change, and whether anything changed at all.
+// apply returns the fields that contact.updated tells, and whether anything changed at all.
 func (c *Contact) apply(p Patch, now time.Time) (announced changed, touched bool) {
 	if set(p.Name, &c.Name) {
 		announced = append(announced, fieldName)
@@ -199,7 +189,7 @@ func (c *Contact) apply(p Patch, now time.Time) (announced changed, touched bool
 	return announced, touched
 }
 
-// set writes an optional field and tells whether it changed.
+// set writes an optional field and returns whether it changed.
 func set(given patch.Field[string], target **string) bool {
 	if !given.Set || given.Null && *target == nil || !given.Null && *target != nil && **target == given.Value {
 		return false
@@ -210,7 +200,7 @@ func set(given patch.Field[string], target **string) bool {
 	return true
 }
 
-// wants records what the contact wants, and where that was heard.
+// wants sets what the contact wants, and where that came from.
 func (c *Contact) wants(state Marketing, source string, at time.Time) {
 	c.Marketing, c.MarketingAt, c.MarketingSource = state, &at, &source
 	if state == Unknown {
@@ -218,7 +208,8 @@ func (c *Contact) wants(state Marketing, source string, at time.Time) {
 	}
 }
 
-// advance never gives two changes one time, not even by a clock that stands or steps back.
+// advance moves UpdatedAt forward by a millisecond at least, also when the clock stands still or
+// steps back.
 func (c *Contact) advance(now time.Time) {
 	c.UpdatedAt = c.UpdatedAt.Add(time.Millisecond)
 	if now.After(c.UpdatedAt) {

@@ -2,8 +2,6 @@ package contacts
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/events"
@@ -21,8 +19,8 @@ const (
 	Detach Operation = "detach"
 )
 
-// Label attaches a label of the account's team to a contact, or detaches it. What is so
-// already is not announced.
+// Label attaches a label of the account's team to a contact, or detaches it. It records an event
+// only when something changed.
 func (s *Service) Label(
 	ctx context.Context, org orgs.ID, of accounts.Account, id ID, label labels.ID, operation Operation,
 ) (LabelResource, error) {
@@ -59,26 +57,10 @@ type BulkOutcome struct {
 	Skipped int
 }
 
-const sqlLockListed = `
-SELECT ` + columns + `
-FROM contacts
-WHERE org_id = @org_id
-  AND account_id = @account_id
-  AND departure IS NULL
-  AND id IN (SELECT coalesce(joined_into, id) FROM contacts WHERE org_id = @org_id AND id = ANY (@ids))
-ORDER BY id
-FOR NO KEY UPDATE`
-
-// Many who want the same contacts stand in line, each for longer than a single change takes.
-const sqlPatience = `SET LOCAL lock_timeout = '8s'`
-
 // BulkLabel changes all contacts in one transaction, locked in the order of their ids.
 func (s *Service) BulkLabel(ctx context.Context, org orgs.ID, of accounts.Account, bulk Bulk) (BulkOutcome, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (BulkOutcome, error) {
-		if _, err := tx.Exec(ctx, sqlPatience, nil); err != nil {
-			return BulkOutcome{}, err
-		}
-		listed, err := postgres.Many[Contact](ctx, tx, sqlLockListed, postgres.Args{argAccount: of.ID, "ids": bulk.ContactIDs})
+		listed, err := lockListed(ctx, tx, of.ID, bulk.ContactIDs)
 		if err != nil {
 			return BulkOutcome{}, err
 		}
@@ -94,14 +76,7 @@ func (s *Service) BulkLabel(ctx context.Context, org orgs.ID, of accounts.Accoun
 	})
 }
 
-const sqlJoinedInto = `
-SELECT id, joined_into AS into
-FROM contacts
-WHERE org_id = @org_id
-  AND id = ANY (@ids)
-  AND joined_into IS NOT NULL`
-
-// skipped counts the ids that name none of the contacts.
+// skipped counts the ids that none of the contacts has, by itself or by a merge.
 func skipped(ctx context.Context, tx *postgres.Tx, asked []ID, found []Contact) (count int, err error) {
 	here := make(map[ID]bool, len(found))
 	for _, contact := range found {
@@ -116,8 +91,7 @@ func skipped(ctx context.Context, tx *postgres.Tx, asked []ID, found []Contact) 
 	if len(others) == 0 {
 		return 0, nil
 	}
-	type alias struct{ ID, Into ID }
-	aliases, err := postgres.Many[alias](ctx, tx, sqlJoinedInto, postgres.Args{"ids": others})
+	aliases, err := aliasesOf(ctx, tx, others)
 	named := map[ID]bool{}
 	for _, alias := range aliases {
 		named[alias.ID] = here[alias.Into]
@@ -130,35 +104,14 @@ func skipped(ctx context.Context, tx *postgres.Tx, asked []ID, found []Contact) 
 	return count, err
 }
 
-const (
-	sqlAttach = `
-INSERT INTO contact_labels (org_id, contact_id, label_id, account_id)
-SELECT @org_id, contact_id, @label_id, @account_id
-FROM unnest(@ids::uuid[]) AS contact_id
-ON CONFLICT DO NOTHING
-RETURNING contact_id`
-	sqlDetach = `
-DELETE FROM contact_labels
-WHERE org_id = @org_id
-  AND contact_id = ANY (@ids)
-  AND label_id = @label_id
-RETURNING contact_id`
-)
-
-// labelTx labels contacts that are locked and tells how many changed.
+// labelTx labels contacts that are locked and returns how many changed.
 func (s *Service) labelTx(
 	ctx context.Context, tx *postgres.Tx, of accounts.Account, contacts []Contact, label labels.ID, operation Operation,
 ) (int, error) {
 	if len(contacts) == 0 {
 		return 0, nil
 	}
-	sql := sqlAttach
-	if operation == Detach {
-		sql = sqlDetach
-	}
-	touched, err := postgres.Many[ID](ctx, tx, sql, postgres.Args{
-		"ids": column(contacts, func(c Contact) ID { return c.ID }), "label_id": label, argAccount: of.ID,
-	})
+	touched, err := labelContacts(ctx, tx, of.ID, contacts, label, operation)
 	if err != nil || len(touched) == 0 {
 		return 0, err
 	}
@@ -181,18 +134,3 @@ func (s *Service) labelTx(
 	}
 	return len(changed), touch(ctx, tx, changed)
 }
-
-const sqlTouch = `
-UPDATE contacts c
-SET updated_at = given.updated_at
-FROM unnest(@ids::uuid[], @updated_ats::timestamptz[]) AS given (id, updated_at)
-WHERE c.org_id = @org_id
-  AND c.id = given.id`
-
-func touch(ctx context.Context, tx *postgres.Tx, contacts []Contact) error {
-	args := sideways(contacts)
-	_, err := tx.Exec(ctx, sqlTouch, postgres.Args{"ids": args["ids"], "updated_ats": args["updated_ats"]})
-	return err
-}
-
-func idsOf(set map[ID]bool) []ID { return slices.Collect(maps.Keys(set)) }

@@ -94,60 +94,77 @@ INSERT INTO contacts (org_id, id, account_id, phone_number, username, username_k
 SELECT id, ulid(@now::timestamptz + n * interval '1 second'), id, '+351' || 900000000 + n, 'u' || n, 'u' || n, 'n' || n, 'n' || n, 'e' || n, 'e' || n, 'unknown', @now
 FROM others, generate_series(1, 40) AS n`
 
-// TestListContacts_ReadsWhatMatches looks at the plan of each filter, made as it is for a
-// statement that is run again and again, in a database that was never vacuumed: each part
-// of the question is answered by its own index, and what is walked is not sorted. Nor would
-// the planner have had a choice: without its index a part is answered by no other.
-func TestListContacts_ReadsWhatMatches(t *testing.T) {
+// TestListContacts_Plans_UseTheIndexOfTheFilter looks at the plan of each filter, made as it is
+// for a statement that is run again and again, in a database that was never vacuumed: each part is
+// served by its own index, and what is walked is not sorted. Nor has the planner a choice: without
+// its index a part is served by no other.
+func TestListContacts_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	t.Parallel()
 	p, now := inhabit(t, sqlFill, sqlOthers, `ANALYZE`), pgtest.Start()
-	indexes := []string{"contacts_newest", "contacts_name", "contacts_number", "contacts_username", "contacts_email", "contacts_updated"}
 	walk, carriers := "Backward using contacts_newest", "Backward using contact_labels_label"
+	texts := []string{"contacts_name", "contacts_email", "contacts_username"}
 	for name, test := range map[string]struct {
-		filter Filter
-		uses   []string
+		filter  Filter
+		uses    []string
+		gathers []string
 	}{
-		"all":           {Filter{}, []string{walk}},
-		"number":        {Filter{PhoneNumber: "+351900000001"}, []string{"contact_keys_pkey"}},
-		"bsuid":         {Filter{BSUID: "PT.1"}, []string{"contact_keys_pkey"}},
-		"number, bsuid": {Filter{PhoneNumber: "+351900000001", BSUID: "PT.1"}, []string{"contact_keys_pkey"}},
-		"username":      {Filter{Username: "x"}, []string{"contacts_username"}},
-		"email":         {Filter{Email: "x"}, []string{"contacts_email"}},
-		"label":         {Filter{LabelID: new(labels.ID)}, []string{carriers}},
-		"email, label":  {Filter{Email: "x", LabelID: new(labels.ID)}, []string{"contacts_email"}},
-		"q":             {Filter{Q: "zeta"}, []string{"contacts_name", "contacts_email", "contacts_username", walk}},
-		"q, a number":   {Filter{Q: "+3519"}, []string{"contacts_name", "contacts_email", "contacts_username", "contacts_number", walk}},
-		"updated":       {Filter{UpdatedSince: &now}, []string{"contacts_updated", walk}},
-		"all of them": {
-			Filter{UpdatedSince: &now, Q: "+3519", LabelID: new(labels.ID)},
-			[]string{carriers, "contacts_updated", "contacts_name", "contacts_email", "contacts_username", "contacts_number", walk},
-		},
+		"all":            {filter: Filter{}, uses: []string{walk}},
+		"number":         {filter: Filter{PhoneNumber: "+351900000001"}, uses: []string{"contact_keys_pkey"}},
+		"bsuid":          {filter: Filter{BSUID: "PT.1"}, uses: []string{"contact_keys_pkey"}},
+		"number, bsuid":  {filter: Filter{PhoneNumber: "+351900000001", BSUID: "PT.1"}, uses: []string{"contact_keys_pkey"}},
+		"username":       {filter: Filter{Username: "x"}, uses: []string{"contacts_username"}},
+		"email":          {filter: Filter{Email: "x"}, uses: []string{"contacts_email"}},
+		"label":          {filter: Filter{LabelID: new(labels.ID)}, uses: []string{carriers}},
+		"email, label":   {filter: Filter{Email: "x", LabelID: new(labels.ID)}, uses: []string{"contacts_email"}},
+		"email, q":       {filter: Filter{Email: "x", Q: "zeta"}, uses: []string{"contacts_email"}},
+		"q":              {filter: Filter{Q: "zeta"}, uses: []string{walk}, gathers: texts},
+		"q, a number":    {filter: Filter{Q: "+3519"}, uses: []string{walk}, gathers: append([]string{"contacts_number"}, texts...)},
+		"updated":        {filter: Filter{UpdatedSince: &now}, uses: []string{walk}, gathers: []string{"contacts_updated"}},
+		"updated, label": {filter: Filter{UpdatedSince: &now, LabelID: new(labels.ID)}, uses: []string{carriers}, gathers: []string{"contacts_updated"}},
+		"q, updated":     {filter: Filter{UpdatedSince: &now, Q: "zeta"}, uses: []string{walk}, gathers: texts},
 	} {
-		q := queryOf(accounts.ID{}, test.filter, paging.Slice[ID]{Limit: 25})
-		plan := pgtest.Plan(t, p.url, q.sql())
-		shown := fmt.Sprintf("%s:\n%s", name, plan)
-		require.NotContains(t, plan, "Seq Scan", shown)
-		require.NotContains(t, plan, "Bitmap", shown)
-		for _, index := range test.uses {
-			require.Contains(t, plan, index, shown)
-		}
-		for _, dropped := range indexes {
-			without := pgtest.Plan(t, p.url, q.sql(), `DROP INDEX `+dropped)
-			for _, other := range indexes {
-				if other != dropped {
-					require.Equal(t, strings.Count(plan, other), strings.Count(without, other), "%s instead of %s for %s\n\n%s", other, dropped, shown, without)
-				}
-			}
-		}
-		if name != "all" {
-			require.Regexp(t, `using contacts_pkey on contacts.*\n\s+Index Cond: \(\(org_id = \$\d+\) AND \(id = `, plan, shown)
+		q := queryOf(accounts.ID{}, test.filter)
+		requirePlan(t, p, name, q.sqlPage(), test.uses)
+		require.Equal(t, test.gathers == nil, q.ranges == nil, name)
+		if test.gathers != nil {
+			requirePlan(t, p, name, q.sqlGather(), test.gathers)
+			q.source = sqlOfGathered
+			requirePlan(t, p, name, q.sqlPage(), nil)
 		}
 	}
 }
 
-// TestListContacts_FindsAllThatMatch walks lists of which many match, by each of the ways in
-// which they are found, and compares with what a plain statement finds.
-func TestListContacts_FindsAllThatMatch(t *testing.T) {
+// requirePlan wants a plan that uses the indexes, and that without one of them uses no other. What
+// is found by another index than contacts_newest is read by its primary key.
+func requirePlan(t *testing.T, p place, name, sql string, uses []string) {
+	t.Helper()
+	plan := pgtest.Plan(t, p.url, sql)
+	shown := fmt.Sprintf("%s:\n%s", name, plan)
+	require.NotContains(t, plan, "Seq Scan", shown)
+	require.NotContains(t, plan, "Bitmap", shown)
+	for _, index := range uses {
+		require.Contains(t, plan, index, shown)
+	}
+	indexes := []string{"contacts_newest", "contacts_name", "contacts_number", "contacts_username", "contacts_email", "contacts_updated"}
+	for _, dropped := range indexes {
+		without := pgtest.Plan(t, p.url, sql, `DROP INDEX `+dropped)
+		for _, other := range indexes {
+			if other != dropped {
+				require.Equal(t, strings.Count(plan, other), strings.Count(without, other), "%s instead of %s for %s\n\n%s", other, dropped, shown, without)
+			}
+		}
+	}
+	if strings.Contains(plan, "contacts_newest") {
+		require.NotContains(t, plan, "Sort", shown)
+	}
+	if strings.Contains(sql, "source (contact_id)") {
+		require.Regexp(t, `using contacts_pkey on contacts.*\n\s+Index Cond: \(\(org_id = \$\d+\) AND \(id = `, plan, shown)
+	}
+}
+
+// TestListContacts_ManyMatches_AreAllFound follows lists of which many match and compares with
+// what a plain statement finds.
+func TestListContacts_ManyMatches_AreAllFound(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), pgtest.Start()
 	p := inhabit(t, sqlFill, `
@@ -176,12 +193,9 @@ SELECT id FROM contacts WHERE org_id = @org_id AND account_id = @account_id AND 
 		require.Greater(t, len(want), 100, name)
 		found, slice := []ID{}, paging.Slice[ID]{Limit: 100}
 		for {
-			rows, err := listContacts(ctx, scope, p.account, test.filter, slice)
+			page, err := listContacts(ctx, scope, p.account, test.filter, slice)
 			require.NoError(t, err)
-			page := paging.Cut(rows, slice.Limit, func(c Contact) ID { return c.ID })
-			for _, contact := range page.Items {
-				found = append(found, contact.ID)
-			}
+			found = append(found, postgres.Each(page.Items, idOf)...)
 			if slice.After = page.Next; page.Next == nil {
 				break
 			}
@@ -189,6 +203,10 @@ SELECT id FROM contacts WHERE org_id = @org_id AND account_id = @account_id AND 
 		require.Equal(t, want, found, name)
 	}
 }
+
+type contactKind struct{}
+
+func (contactKind) Prefix() string { return "ctc_" }
 
 type labelKind struct{}
 

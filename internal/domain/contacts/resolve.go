@@ -5,83 +5,63 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/contacts/identity"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// ResolveTx finds the contacts of people who were seen, in the order of the sightings: it
-// makes those that are new, keeps what they are known by up to date and joins those that
-// turn out to be one person. Where nothing changes it reads twice and locks nothing. Call
-// it once in a transaction, before anything that locks: keys come before contacts, and
-// contacts before conversations.
+// ResolveTx finds the contacts of sightings, in their order. It makes contacts that are missing,
+// updates identifiers and merges contacts that turn out to be one person. Where nothing changes
+// it makes two reads and locks nothing. Call it once in a transaction, before anything that locks:
+// keys come before contacts, and contacts before conversations.
 func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) ([]Contact, error) {
 	held := locks{keys: map[string]bool{}, contacts: map[ID]bool{}}
 	for range 4 {
-		b, seen, err := s.readTx(ctx, tx, of, sightings)
+		b, err := s.readTx(ctx, tx, of, sightings)
 		if err != nil {
 			return nil, err
 		}
+		seen := b.apply(sightings)
 		change := b.change()
-		if change.empty() {
-			return contactsOf(seen), nil
-		}
-		if lacking := held.add(change); !lacking.empty() {
-			if err := lacking.takeTx(ctx, tx, of.ID); err != nil {
+		if !change.empty() {
+			if lacking := held.add(change); !lacking.empty() {
+				if err := lacking.takeTx(ctx, tx, of.ID); err != nil {
+					return nil, err
+				}
+				continue // what was read before the locks may have changed
+			}
+			if err := s.writeTx(ctx, tx, of, change); err != nil {
 				return nil, err
 			}
-			continue // what was read before the locks may have changed
 		}
-		if err := s.writeTx(ctx, tx, of, change); err != nil {
-			return nil, err
-		}
-		return contactsOf(seen), nil
+		return postgres.Each(seen, func(p *person) Contact { return p.Contact }), nil
 	}
 	return nil, postgres.ErrAgain
 }
 
-// readTx applies the sightings to what is known, in memory.
-func (s *Service) readTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) (*book, []*person, error) {
-	var keys []string
-	for _, sighting := range sightings {
-		keys = append(keys, sighting.keys()...)
-	}
-	b := newBook(of.ID, s.clock.Now())
-	if err := b.readTx(ctx, tx, keys); err != nil {
-		return nil, nil, err
-	}
-	seen := make([]*person, len(sightings))
-	for i, sighting := range sightings {
-		seen[i] = b.see(sighting)
-	}
-	return b, seen, nil
+// person is a contact while sightings are applied.
+type person struct {
+	Contact
+
+	// before is the contact as it was read; nil when it is new.
+	before *Contact
+	// into is the contact that this one was merged into.
+	into *person
+	// merged tells whether others were merged into this one.
+	merged bool
+	// reason and previous are what contact.identity_updated tells of the change.
+	reason   string
+	previous func() (Identity, bool)
+	// filled are the fields that contact.updated tells.
+	filled changed
 }
 
-// readTx loads the contacts that the keys name, with all keys that they have.
-func (b *book) readTx(ctx context.Context, tx *postgres.Tx, keys []string) error {
-	rows, err := keysAround(ctx, tx, b.account, keys)
-	if err != nil || len(rows) == 0 {
-		return err
-	}
-	var owners []ID
-	for _, row := range rows {
-		owners = append(owners, row.ContactID)
-	}
-	known, err := contactsByID(ctx, tx, owners)
-	b.load(known, rows)
-	return err
-}
+func (p *person) made() bool { return p.before == nil }
 
-func contactsOf(seen []*person) []Contact {
-	contacts := make([]Contact, len(seen))
-	for i, p := range seen {
-		contacts[i] = p.last().Contact
-	}
-	return contacts
-}
-
-// last is who the person turned out to be.
+// last is the contact at the end of all merges.
 func (p *person) last() *person {
 	for p.into != nil {
 		p = p.into
@@ -89,20 +69,122 @@ func (p *person) last() *person {
 	return p
 }
 
-// change is what sightings change, to be written.
+// batch is the contacts that some sightings are about.
+type batch struct {
+	resolver *identity.Resolver
+	account  accounts.ID
+	now      time.Time
+	stored   map[ID]Contact
+	people   []*person
+}
+
+// readTx reads the contacts that the sightings are about, with all keys that they have.
+func (s *Service) readTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) (*batch, error) {
+	now := s.clock.Now()
+	b := &batch{resolver: identity.NewResolver(now), account: of.ID, now: now, stored: map[ID]Contact{}}
+	var keys []string
+	for _, sighting := range sightings {
+		keys = append(keys, sighting.Keys()...)
+	}
+	rows, err := keysAround(ctx, tx, of.ID, keys)
+	if err != nil || len(rows) == 0 {
+		return b, err
+	}
+	known, err := contactsByID(ctx, tx, postgres.Each(rows, func(row identity.Key) ID { return row.ContactID }))
+	for _, contact := range known {
+		b.stored[contact.ID] = contact
+		b.resolver.Load(contact.ID, contact.Identity)
+	}
+	b.resolver.LoadKeys(rows)
+	return b, err
+}
+
+// apply decides which contact each sighting is about, in memory, and returns them.
+func (b *batch) apply(sightings []Sighting) []*person {
+	found := postgres.Each(sightings, b.resolver.Apply)
+	byID := make(map[ID]*person, len(b.resolver.People))
+	for _, p := range b.resolver.People {
+		one := &person{Contact: Contact{ID: p.ID, AccountID: b.account, Marketing: Unknown, UpdatedAt: b.now}, previous: p.Previous, reason: p.Reason}
+		if stored, known := b.stored[p.ID]; known {
+			one.Contact, one.before = stored, &stored
+		}
+		one.Identity, one.merged, byID[p.ID] = p.Identity, len(p.Merged) > 0, one
+		b.people = append(b.people, one)
+	}
+	for _, p := range b.resolver.People {
+		if p.Into != nil {
+			byID[p.ID].into = byID[p.Into.ID]
+			continue
+		}
+		for _, other := range p.Merged {
+			byID[p.ID].unite(byID[other.ID])
+		}
+	}
+	for i, p := range found {
+		if !sightings[i].Addressed || p.New() {
+			byID[p.Last().ID].fillName(sightings[i].Name)
+		}
+	}
+	return postgres.Each(found, func(p *identity.Person) *person { return byID[p.Last().ID] })
+}
+
+// unite fills what the contact lacks from one that was merged into it. The later choice about
+// marketing counts.
+func (p *person) unite(other *person) {
+	for _, field := range []struct {
+		name       string
+		own, other **string
+	}{{fieldName, &p.Name, &other.Name}, {fieldEmail, &p.Email, &other.Email}} {
+		if *field.own == nil && *field.other != nil {
+			*field.own = *field.other
+			p.fill(field.name)
+		}
+	}
+	if p.Metadata == nil && other.Metadata != nil {
+		p.Metadata = other.Metadata
+		p.fill(fieldMetadata)
+	}
+	if other.MarketingAt != nil && (p.MarketingAt == nil || other.MarketingAt.After(*p.MarketingAt)) {
+		p.Marketing, p.MarketingAt, p.MarketingSource = other.Marketing, other.MarketingAt, other.MarketingSource
+	}
+}
+
+func (p *person) fill(field string) {
+	if !slices.Contains(p.filled, field) {
+		p.filled = append(p.filled, field)
+	}
+}
+
+const maxName = 200
+
+// fillName fills an empty name with that of the person's profile.
+func (p *person) fillName(name string) {
+	name = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(name, "\x00", ""), "\ufffd"))
+	if p.Name != nil || name == "" {
+		return
+	}
+	if runes := []rune(name); len(runes) > maxName {
+		name = string(runes[:maxName])
+	}
+	p.Name = &name
+	p.fill(fieldName)
+}
+
+// change is what is to be written.
 type change struct {
 	made    []*person
 	changed []*person
 	joined  []*person
-	keys    []*entry
+	keys    []identity.Key
 	// ids are the contacts that must be locked for it.
 	ids []ID
 }
 
 func (c *change) empty() bool { return len(c.made)+len(c.changed)+len(c.joined)+len(c.keys) == 0 }
 
-// change compares the book with what was read.
-func (b *book) change() (c change) {
+// change compares the contacts with what was read.
+func (b *batch) change() (c change) {
+	c.keys, c.ids = b.resolver.ChangedKeys()
 	for _, p := range b.people {
 		switch {
 		case p.into != nil && p.made():
@@ -117,19 +199,6 @@ func (b *book) change() (c change) {
 			c.ids = append(c.ids, p.ID)
 		}
 	}
-	for _, e := range b.entries {
-		if !e.changed() {
-			continue
-		}
-		c.keys = append(c.keys, e)
-		if owner := e.owner.last(); !owner.made() {
-			c.ids = append(c.ids, owner.ID)
-		}
-		if e.stored != nil {
-			c.ids = append(c.ids, e.stored.ContactID)
-		}
-	}
-	slices.SortFunc(c.keys, func(a, b *entry) int { return strings.Compare(a.key, b.key) })
 	return c
 }
 
@@ -137,15 +206,7 @@ func (p *person) differs() bool {
 	before := *p.before
 	return len(differing(before.Identity, p.Identity)) > 0 || !same(before.Name, p.Name) || !same(before.Email, p.Email) ||
 		!bytes.Equal(before.Metadata, p.Metadata) || before.Marketing != p.Marketing || !same(before.MarketingSource, p.MarketingSource) ||
-		len(p.joined) > 0
-}
-
-func (e *entry) changed() bool {
-	if e.stored == nil {
-		return true
-	}
-	sameEnd := e.retired == e.stored.RetiredAt || e.retired != nil && e.stored.RetiredAt != nil && e.retired.Equal(*e.stored.RetiredAt)
-	return !sameEnd || e.owner.last().ID != e.stored.ContactID || !e.since.Equal(e.stored.Since)
+		p.merged
 }
 
 // locks are the keys and contacts that a transaction holds.
@@ -159,9 +220,9 @@ func (l locks) empty() bool { return len(l.keys)+len(l.contacts) == 0 }
 // add notes what a change needs and returns what of it is not held yet.
 func (l locks) add(c change) (lacking locks) {
 	lacking = locks{keys: map[string]bool{}, contacts: map[ID]bool{}}
-	for _, e := range c.keys {
-		if !l.keys[e.key] {
-			l.keys[e.key], lacking.keys[e.key] = true, true
+	for _, row := range c.keys {
+		if !l.keys[row.Key] {
+			l.keys[row.Key], lacking.keys[row.Key] = true, true
 		}
 	}
 	for _, id := range c.ids {
@@ -180,7 +241,7 @@ func (l locks) takeTx(ctx context.Context, tx *postgres.Tx, of accounts.ID) erro
 	return lockContacts(ctx, tx, l.contacts)
 }
 
-// writeTx stores a change and announces it.
+// writeTx stores a change and records its events.
 func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, c change) error {
 	if err := insertContacts(ctx, tx, contactsIn(c.made)); err != nil {
 		return err
@@ -212,11 +273,7 @@ func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, of accounts.Acco
 }
 
 func contactsIn(people []*person) []Contact {
-	contacts := make([]Contact, len(people))
-	for i, p := range people {
-		contacts[i] = p.Contact
-	}
-	return contacts
+	return postgres.Each(people, func(p *person) Contact { return p.Contact })
 }
 
 // changeEvents are the events of a contact that was there before; none if nothing that is
@@ -229,25 +286,4 @@ func (p *person) changeEvents(of accounts.Account) (drafts []events.Draft) {
 		drafts = append(drafts, updatedEvent(of, p.Contact, p.filled))
 	}
 	return drafts
-}
-
-// previous is what contact.identity_updated tells that the person was known by. To learn
-// an identifier where none was known is no change of identity, unless it made one of two
-// contacts.
-func (p *person) previous() (previous Identity, told bool) {
-	was, is := p.before.Identity, p.Identity
-	replaced := func(was, is *string) bool { return was != nil && !same(was, is) }
-	if replaced(was.PhoneNumber, is.PhoneNumber) || replaced(was.BSUID, is.BSUID) || replaced(was.ParentBSUID, is.ParentBSUID) {
-		return was, true
-	}
-	for _, other := range p.joined {
-		if other.made() {
-			continue
-		}
-		if len(differing(was, is)) > 0 {
-			return was, true
-		}
-		return other.before.Identity, true
-	}
-	return Identity{}, false
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/factory"
+	"github.com/parley-chat/parley/internal/testkit/histories"
 )
 
 // bundle is a world with one organization and its number in it.
@@ -131,7 +132,7 @@ func TestResolve_Histories(t *testing.T) {
 	_, b := setup(t)
 	known, last, joins, notices := map[contacts.ID]bool{}, events.ID{}, 0, 0
 	for i := range count(40, 10_000) {
-		h := contacts.Histories(i).Example(i)
+		h := histories.Of(i).Example(i)
 		clear(known)
 		for chunk := range slices.Chunk(h.Sightings, 1+i%3) {
 			b.Clock.Move(time.Second) // the ids of events follow the times of changes
@@ -147,7 +148,7 @@ func TestResolve_Histories(t *testing.T) {
 			joined, updated := b.requireAnnounced(t, before, b.rows(t, known), told)
 			joins, notices = joins+joined, notices+updated
 		}
-		contacts.RequireOneEach(t, h, b.resolve(t, plain(h.Sightings)...))
+		histories.RequireOneEach(t, h, identities(b.resolve(t, plain(h.Sightings)...)))
 		require.Empty(t, b.events(t, &last), "what is known is no news")
 	}
 	t.Logf("%d joined, %d identities updated", joins, notices)
@@ -155,12 +156,16 @@ func TestResolve_Histories(t *testing.T) {
 	require.Positive(t, notices)
 }
 
-func plain(seen []contacts.Seen) []contacts.Sighting {
+func plain(seen []histories.Seen) []contacts.Sighting {
 	sightings := make([]contacts.Sighting, len(seen))
 	for i, s := range seen {
 		sightings[i] = s.Sighting
 	}
 	return sightings
+}
+
+func identities(found []contacts.Contact) []histories.Found {
+	return postgres.Each(found, func(c contacts.Contact) histories.Found { return histories.Found{ID: c.ID, Identity: c.Identity} })
 }
 
 // requireAnnounced compares what was announced with what changed.
@@ -224,7 +229,7 @@ func TestResolve_AtOnce(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	for i := range count(15, 500) {
-		h := contacts.Histories(i).Example(i + 1_000_000)
+		h := histories.Of(i).Example(i + 1_000_000)
 		var group sync.WaitGroup
 		failed := make(chan error, len(h.Sightings))
 		for worker := range 4 {
@@ -243,6 +248,6 @@ func TestResolve_AtOnce(t *testing.T) {
 		for err := range failed {
 			require.NoError(t, err)
 		}
-		contacts.RequireOneEach(t, h, b.resolve(t, plain(h.Sightings)...))
+		histories.RequireOneEach(t, h, identities(b.resolve(t, plain(h.Sightings)...)))
 	}
 }

@@ -2,10 +2,12 @@ package contacts
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/contacts/identity"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -43,30 +45,30 @@ func New(deps Deps) *Service {
 	return &Service{db: deps.DB, work: deps.Work, clock: deps.Clock, jobs: deps.Jobs, labels: deps.Labels, events: deps.Events}
 }
 
-// Create adds a contact. Neither its number, in any national form, nor its BSUID may be
-// another's.
+// Create adds a contact. No other contact may have its number, in any national form, or its
+// BSUID.
 func (s *Service) Create(ctx context.Context, org orgs.ID, of accounts.Account, draft Draft) (Contact, error) {
 	if err := draft.check(); err != nil {
 		return Contact{}, err
 	}
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Contact, error) {
 		now := s.clock.Now()
-		sighting := draft.sighting(now)
+		sightings := []Sighting{draft.sighting(now)}
 		keys := map[string]bool{}
-		for _, key := range sighting.keys() {
+		for _, key := range sightings[0].Keys() {
 			keys[key] = true
 		}
 		if err := lockKeys(ctx, tx, of.ID, keys); err != nil {
 			return Contact{}, err
 		}
-		b := newBook(of.ID, now)
-		if err := b.readTx(ctx, tx, sighting.keys()); err != nil {
+		b, err := s.readTx(ctx, tx, of, sightings)
+		if err != nil {
 			return Contact{}, err
 		}
-		if err := b.refuses(draft); err != nil {
+		if err := draft.taken(b.resolver); err != nil {
 			return Contact{}, err
 		}
-		made := b.see(sighting)
+		made := b.apply(sightings)[0]
 		draft.complete(made, now)
 		return made.Contact, s.writeTx(ctx, tx, of, b.change())
 	})
@@ -85,7 +87,7 @@ func (d *Draft) sighting(at time.Time) Sighting {
 	return s
 }
 
-// complete adds what is no part of who somebody is.
+// complete adds what is not an identifier.
 func (d *Draft) complete(made *person, now time.Time) {
 	made.Name, made.Email, made.Metadata = d.Name, d.Email, d.Metadata
 	if d.Marketing != nil {
@@ -93,23 +95,23 @@ func (d *Draft) complete(made *person, now time.Time) {
 	}
 }
 
-// refuses says which contact has what the draft is to be known by, or nil. A number that
-// somebody gave up is free.
-func (b *book) refuses(d Draft) error {
+// taken says which contact has an identifier of the draft, or nil. A number that its owner does
+// not have any more is free; a BSUID never is.
+func (d *Draft) taken(known *identity.Resolver) error {
 	if d.PhoneNumber != nil {
-		if e := b.entries[numberKey(*d.PhoneNumber)]; e != nil && e.retired == nil {
-			return taken("phone_number", "this number", e.owner.ID)
+		if owner, _, current := known.Owner(identity.NumberKey(*d.PhoneNumber)); current {
+			return alreadyExists("phone_number", "this number", owner)
 		}
 	}
 	if d.BSUID != nil {
-		if e := b.entries[bsuidKey(*d.BSUID)]; e != nil {
-			return taken("bsuid", "this BSUID", e.owner.ID)
+		if owner, exists, _ := known.Owner(identity.BSUIDKey(*d.BSUID)); exists {
+			return alreadyExists("bsuid", "this BSUID", owner)
 		}
 	}
 	return nil
 }
 
-func taken(param, what string, by ID) error {
+func alreadyExists(param, what string, by ID) error {
 	return fault.New(fault.AlreadyExists, "There already is a contact with %s: %s.", what, by).At(param)
 }
 
@@ -124,11 +126,10 @@ func (s *Service) List(
 	ctx context.Context, org orgs.ID, of accounts.Account, filter Filter, slice paging.Slice[ID],
 ) (paging.Page[Contact, ID], error) {
 	scope := s.db.Of(org)
-	rows, err := listContacts(ctx, scope, of.ID, filter, slice)
+	page, err := listContacts(ctx, scope, of.ID, filter, slice)
 	if err != nil {
-		return paging.Page[Contact, ID]{}, err
+		return page, err
 	}
-	page := paging.Cut(rows, slice.Limit, func(c Contact) ID { return c.ID })
 	page.Items, err = withLabels(ctx, scope, page.Items)
 	return page, err
 }
@@ -155,7 +156,7 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, 
 	})
 }
 
-// storeTx writes a changed contact and announces what is announced.
+// storeTx writes a changed contact and records its event, if one is due.
 func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, contact Contact, announced changed) error {
 	if err := updateContacts(ctx, tx, []Contact{contact}); err != nil {
 		return err
@@ -166,7 +167,7 @@ func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, of accounts.Acco
 	return s.events.RecordTx(ctx, tx, updatedEvent(of, contact, announced))
 }
 
-// Choice is what a contact wants, as somebody heard it.
+// Choice is whether a contact wants marketing, and where that came from.
 type Choice struct {
 	ContactID ID
 	Marketing Marketing
@@ -174,7 +175,7 @@ type Choice struct {
 	At        time.Time
 }
 
-// ChooseTx records what contacts want; what is older than what is known changes nothing.
+// ChooseTx stores the choices of contacts. A choice older than the stored one changes nothing.
 func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choice) error {
 	wanted := map[ID]bool{}
 	for _, choice := range choices {
@@ -183,7 +184,7 @@ func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choic
 	if err := lockContacts(ctx, tx, wanted); err != nil {
 		return err
 	}
-	known, err := contactsByID(ctx, tx, idsOf(wanted))
+	known, err := contactsByID(ctx, tx, slices.Collect(maps.Keys(wanted)))
 	if err != nil {
 		return err
 	}
@@ -205,9 +206,4 @@ func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choic
 	return updateContacts(ctx, tx, changed)
 }
 
-func notFound(err error) error {
-	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.NotFound("contact")
-	}
-	return err
-}
+func notFound(err error) error { return postgres.NotFound(err, "contact", "") }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
-	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/textkey"
 )
@@ -15,10 +14,9 @@ import (
 const columns = `id, account_id, phone_number, bsuid, parent_bsuid, username, name, email, metadata,
     marketing, marketing_at, marketing_source, updated_at`
 
-// argAccount is bound in almost every statement.
 const argAccount = "account_id"
 
-// An id that was joined into another names that one.
+// The id of a contact that was merged into another finds that one.
 const sqlContactByID = `
 SELECT ` + columns + `
 FROM contacts
@@ -31,7 +29,7 @@ func contactByID(ctx context.Context, scope postgres.Scope, of accounts.ID, id I
 	return postgres.One[Contact](ctx, scope, sqlContactByID, postgres.Args{argAccount: of, "id": id})
 }
 
-// lockContact leaves the key of the row free: rows that point to it may still be written.
+// lockContact does not lock the key of the row: rows that point to it may still be written.
 func lockContact(ctx context.Context, tx *postgres.Tx, of accounts.ID, id ID) (Contact, error) {
 	return postgres.One[Contact](ctx, tx, sqlContactByID+` FOR NO KEY UPDATE`, postgres.Args{argAccount: of, "id": id})
 }
@@ -62,7 +60,7 @@ func lockContacts(ctx context.Context, tx *postgres.Tx, ids map[ID]bool) error {
 	return err
 }
 
-// Contacts turned on their side, with the keys they are found by.
+// Contacts as arrays, with the folded texts by which lists find them.
 const sqlGiven = `
 FROM unnest(
     @ids::uuid[], @account_ids::uuid[], @phone_numbers::text[], @bsuids::text[], @parent_bsuids::text[], @usernames::text[],
@@ -83,7 +81,7 @@ func insertContacts(ctx context.Context, tx *postgres.Tx, contacts []Contact) er
 	if len(contacts) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, sqlInsertContacts, sideways(contacts))
+	_, err := tx.Exec(ctx, sqlInsertContacts, columnsOf(contacts))
 	return err
 }
 
@@ -111,11 +109,11 @@ func updateContacts(ctx context.Context, tx *postgres.Tx, contacts []Contact) er
 	if len(contacts) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, sqlUpdateContacts, sideways(contacts))
+	_, err := tx.Exec(ctx, sqlUpdateContacts, columnsOf(contacts))
 	return err
 }
 
-func sideways(contacts []Contact) postgres.Args {
+func columnsOf(contacts []Contact) postgres.Args {
 	folded := func(text *string) *string {
 		if text == nil {
 			return nil
@@ -128,71 +126,23 @@ func sideways(contacts []Contact) postgres.Args {
 		}
 		return new(string(c.Metadata))
 	}
-	return postgres.Args{
-		"ids":               column(contacts, func(c Contact) ID { return c.ID }),
-		"account_ids":       column(contacts, func(c Contact) accounts.ID { return c.AccountID }),
-		"phone_numbers":     column(contacts, func(c Contact) *string { return c.PhoneNumber }),
-		"bsuids":            column(contacts, func(c Contact) *string { return c.BSUID }),
-		"parent_bsuids":     column(contacts, func(c Contact) *string { return c.ParentBSUID }),
-		"usernames":         column(contacts, func(c Contact) *string { return c.Username }),
-		"username_keys":     column(contacts, func(c Contact) *string { return folded(c.Username) }),
-		"names":             column(contacts, func(c Contact) *string { return c.Name }),
-		"name_keys":         column(contacts, func(c Contact) *string { return folded(c.Name) }),
-		"emails":            column(contacts, func(c Contact) *string { return c.Email }),
-		"email_keys":        column(contacts, func(c Contact) *string { return folded(c.Email) }),
-		"metadatas":         column(contacts, metadata),
-		"marketings":        column(contacts, func(c Contact) Marketing { return c.Marketing }),
-		"marketing_ats":     column(contacts, func(c Contact) *time.Time { return c.MarketingAt }),
-		"marketing_sources": column(contacts, func(c Contact) *string { return c.MarketingSource }),
-		"updated_ats":       column(contacts, func(c Contact) time.Time { return c.UpdatedAt }),
-	}
+	return postgres.Columns(contacts,
+		postgres.Col("ids", idOf),
+		postgres.Col("account_ids", func(c Contact) accounts.ID { return c.AccountID }),
+		postgres.Col("phone_numbers", func(c Contact) *string { return c.PhoneNumber }),
+		postgres.Col("bsuids", func(c Contact) *string { return c.BSUID }),
+		postgres.Col("parent_bsuids", func(c Contact) *string { return c.ParentBSUID }),
+		postgres.Col("usernames", func(c Contact) *string { return c.Username }),
+		postgres.Col("username_keys", func(c Contact) *string { return folded(c.Username) }),
+		postgres.Col("names", func(c Contact) *string { return c.Name }),
+		postgres.Col("name_keys", func(c Contact) *string { return folded(c.Name) }),
+		postgres.Col("emails", func(c Contact) *string { return c.Email }),
+		postgres.Col("email_keys", func(c Contact) *string { return folded(c.Email) }),
+		postgres.Col("metadatas", metadata),
+		postgres.Col("marketings", func(c Contact) Marketing { return c.Marketing }),
+		postgres.Col("marketing_ats", func(c Contact) *time.Time { return c.MarketingAt }),
+		postgres.Col("marketing_sources", func(c Contact) *string { return c.MarketingSource }),
+		postgres.Col("updated_ats", func(c Contact) time.Time { return c.UpdatedAt }))
 }
 
-func column[T any](contacts []Contact, of func(Contact) T) []T {
-	values := make([]T, len(contacts))
-	for i, contact := range contacts {
-		values[i] = of(contact)
-	}
-	return values
-}
-
-// carried is a label on a contact.
-type carried struct {
-	ContactID ID
-	labels.Summary
-}
-
-// One look-up for each contact: a plan made for the average organization would read all
-// labels of a large one instead.
-const sqlLabelsOf = `
-SELECT wanted.contact_id, l.id, l.name, l.color
-FROM unnest(@ids::uuid[]) AS wanted (contact_id)
-JOIN LATERAL (SELECT label_id FROM contact_labels WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0) AS carried ON true
-JOIN labels l ON l.org_id = @org_id AND l.id = carried.label_id
-ORDER BY wanted.contact_id, l.id`
-
-// withLabels gives contacts the labels they carry, oldest first.
-func withLabels(ctx context.Context, scope postgres.Scope, contacts []Contact) ([]Contact, error) {
-	if len(contacts) == 0 {
-		return contacts, nil
-	}
-	rows, err := postgres.Many[carried](ctx, scope, sqlLabelsOf, postgres.Args{
-		"ids": column(contacts, func(c Contact) ID { return c.ID }),
-	})
-	byContact := map[ID][]labels.Summary{}
-	for _, row := range rows {
-		byContact[row.ContactID] = append(byContact[row.ContactID], row.Summary)
-	}
-	for i := range contacts {
-		contacts[i].Labels = byContact[contacts[i].ID]
-	}
-	return contacts, err
-}
-
-func withLabelsOne(ctx context.Context, scope postgres.Scope, contact Contact, err error) (Contact, error) {
-	if err != nil {
-		return Contact{}, err
-	}
-	one, err := withLabels(ctx, scope, []Contact{contact})
-	return one[0], err
-}
+func idOf(c Contact) ID { return c.ID }

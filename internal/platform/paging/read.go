@@ -47,8 +47,9 @@ const MaxRead = 10_000
 // in the order of the list and returns those that match, @limit at most, and the last row
 // that it read, from where the next call goes on.
 type Walk struct {
+	// Columns are what the statement returns. Empty means all columns of Rows.
+	Columns string
 	// Rows selects the rows after the position, without an order. An index has them in Order.
-	// The statement returns its columns.
 	Rows string
 	// Order is an ORDER BY by columns of Rows: `id DESC`.
 	Order string
@@ -58,8 +59,12 @@ type Walk struct {
 
 // SQL is the statement. Its rows are read by ReadWalk.
 func (w Walk) SQL() string {
+	columns := `*`
+	if w.Columns != "" {
+		columns = w.Columns + `, matches, last_read`
+	}
 	return `
-SELECT *
+SELECT ` + columns + `
 FROM (
     SELECT *, (` + w.Filter + `) IS TRUE AS matches, row_number() OVER (ORDER BY ` + w.Order + `) = @read AS last_read
     FROM (` + w.Rows + `

@@ -7,19 +7,12 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/contacts/identity"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// keyRow is a row of contact_keys.
-type keyRow struct {
-	Key       string
-	ContactID ID
-	Since     time.Time
-	RetiredAt *time.Time
-}
-
-// What do the owners of these keys go by, now and before? One look-up for each: a plan made
-// for the average organization would read all keys of a large one instead.
+// All keys, current and retired, of the contacts that the given keys belong to. OFFSET 0 keeps one
+// look-up for each: a plan made for the average organization would read all keys of a large one.
 const sqlKeysAround = `
 SELECT k.key, k.contact_id, k.since, k.retired_at
 FROM (
@@ -33,12 +26,12 @@ JOIN LATERAL (
     SELECT key, contact_id, since, retired_at FROM contact_keys WHERE org_id = @org_id AND contact_id = owners.contact_id OFFSET 0
 ) AS k ON true`
 
-func keysAround(ctx context.Context, tx *postgres.Tx, of accounts.ID, keys []string) ([]keyRow, error) {
-	return postgres.Many[keyRow](ctx, tx, sqlKeysAround, postgres.Args{argAccount: of, "keys": keys})
+func keysAround(ctx context.Context, tx *postgres.Tx, of accounts.ID, keys []string) ([]identity.Key, error) {
+	return postgres.Many[identity.Key](ctx, tx, sqlKeysAround, postgres.Args{argAccount: of, "keys": keys})
 }
 
-// A key that nobody has cannot be locked as a row; all keys are locked by their text, in
-// the order of their locks.
+// A key without a row cannot be locked as a row, so all keys are locked by a hash of their text,
+// in the order of the hashes.
 const sqlLockKeys = `
 SELECT pg_advisory_xact_lock(number)
 FROM (SELECT DISTINCT hashtextextended(@account_id::text || key, 1) AS number FROM unnest(@keys::text[]) AS key ORDER BY number) AS numbers`
@@ -61,18 +54,16 @@ SET contact_id = EXCLUDED.contact_id,
     since = EXCLUDED.since,
     retired_at = EXCLUDED.retired_at`
 
-func putKeys(ctx context.Context, tx *postgres.Tx, of accounts.ID, entries []*entry) error {
-	if len(entries) == 0 {
+func putKeys(ctx context.Context, tx *postgres.Tx, of accounts.ID, rows []identity.Key) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	count := len(entries)
-	keys, owners := make([]string, count), make([]ID, count)
-	sinces, retired := make([]time.Time, count), make([]*time.Time, count)
-	for i, e := range entries {
-		keys[i], owners[i], sinces[i], retired[i] = e.key, e.owner.last().ID, e.since, e.retired
-	}
-	_, err := tx.Exec(ctx, sqlPutKeys, postgres.Args{
-		argAccount: of, "keys": keys, "contact_ids": owners, "sinces": sinces, "retired_ats": retired,
-	})
+	args := postgres.Columns(rows,
+		postgres.Col("keys", func(k identity.Key) string { return k.Key }),
+		postgres.Col("contact_ids", func(k identity.Key) ID { return k.ContactID }),
+		postgres.Col("sinces", func(k identity.Key) time.Time { return k.Since }),
+		postgres.Col("retired_ats", func(k identity.Key) *time.Time { return k.RetiredAt }))
+	args[argAccount] = of
+	_, err := tx.Exec(ctx, sqlPutKeys, args)
 	return err
 }

@@ -1,32 +1,33 @@
-package contacts
+// Package histories makes up what happens to the identifiers of people, and what of it is seen,
+// for tests of identity resolution.
+package histories
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/contacts/identity"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// History is what really happened to some people, and what was seen of it, in the order
-// in which it arrived.
+// History is what happened to some people, and the sightings of it, in the order in which they
+// arrive.
 type History struct {
 	People    []Life
 	Sightings []Seen
 }
 
-// Life is what a person is known by in the end.
+// Life is the identifiers that a person has in the end.
 type Life struct{ Number, BSUID string }
 
 // Seen is a sighting of a person.
 type Seen struct {
-	Sighting
+	identity.Sighting
 
 	Who int
 }
@@ -39,14 +40,14 @@ func (s Seen) String() string {
 	return text
 }
 
-// Histories makes lives of one to four people. Each has one number and one BSUID at a
-// time; a change gives a new BSUID, mostly with a new number, and is told in a notice. Of
-// each period at least one sighting shows number and BSUID together. Numbers that were
-// given up may be taken by others, or again by who had them; then nobody is seen by a
-// number alone, which would prove nothing. Whatever was seen arrives in any order.
+// Of makes histories of one to four people. Each has one number and one BSUID at a time; a
+// change gives a new BSUID, mostly with a new number, and is told in a notice. Of each period
+// at least one sighting shows number and BSUID together. Numbers that were given up may be taken
+// by other people, or again by their former owner; then no sighting shows a number alone, which
+// would prove nothing. Sightings arrive in any order.
 //
-// Histories of different bases know different numbers and BSUIDs.
-func Histories(base int) *rapid.Generator[History] {
+// Histories of different bases have different numbers and BSUIDs.
+func Of(base int) *rapid.Generator[History] {
 	return rapid.Custom(func(r *rapid.T) History {
 		w := &making{r: r, base: base * 100, recycled: rapid.Bool().Draw(r, "recycled")}
 		for who := range rapid.IntRange(1, 4).Draw(r, "people") {
@@ -77,7 +78,7 @@ func (w *making) at(second int) time.Time {
 	return pgtest.Start().Add(time.Duration(second) * time.Second)
 }
 
-// newNumber is unused, or one that somebody gave up before.
+// newNumber is unused, or was given up before.
 func (w *making) newNumber(at int) string {
 	if w.recycled && len(w.free) > 0 && rapid.Bool().Draw(w.r, "taken over") {
 		i := rapid.IntRange(0, len(w.free)-1).Draw(w.r, "which")
@@ -107,7 +108,7 @@ func (w *making) form(number string) string {
 	return number
 }
 
-func (w *making) see(who int, s Sighting) {
+func (w *making) see(who int, s identity.Sighting) {
 	w.Sightings = append(w.Sightings, Seen{Sighting: s, Who: who})
 }
 
@@ -125,7 +126,7 @@ func (w *making) live(who int) {
 		linked := rapid.IntRange(0, 3).Draw(r, "linked at")
 		for i := range linked + rapid.IntRange(1, 2).Draw(r, "sightings") {
 			now += rapid.IntRange(0, 2).Draw(r, "later")
-			s := Sighting{At: w.at(now), PhoneNumber: w.form(number), BSUID: bsuid, ParentBSUID: parent}
+			s := identity.Sighting{At: w.at(now), PhoneNumber: w.form(number), BSUID: bsuid, ParentBSUID: parent}
 			if i != linked {
 				switch rapid.IntRange(0, 3).Draw(r, "shown") {
 				case 0:
@@ -145,10 +146,10 @@ func (w *making) live(who int) {
 	w.People = append(w.People, Life{Number: number, BSUID: bsuid})
 }
 
-// rotate changes who somebody is and has it told.
+// rotate changes the identifiers of a person and adds the notice of it.
 func (w *making) rotate(who, now int, number, bsuid, parent string) (newNumber, newBSUID, newParent string) {
 	r := w.r
-	former := &Former{PhoneNumber: w.form(number), BSUID: bsuid, ParentBSUID: parent, Reason: "user_changed_number"}
+	former := &identity.Former{PhoneNumber: w.form(number), BSUID: bsuid, ParentBSUID: parent, Reason: "user_changed_number"}
 	newNumber, newBSUID = number, w.newBSUID()
 	if rapid.IntRange(0, 3).Draw(r, "keeps its number") > 0 {
 		newNumber = w.newNumber(now)
@@ -157,7 +158,7 @@ func (w *making) rotate(who, now int, number, bsuid, parent string) (newNumber, 
 	if parent != "" {
 		newParent = "PT.ENT." + newBSUID[3:]
 	}
-	notice := Sighting{At: w.at(now), PhoneNumber: w.form(newNumber), BSUID: newBSUID, ParentBSUID: newParent, Former: former}
+	notice := identity.Sighting{At: w.at(now), PhoneNumber: w.form(newNumber), BSUID: newBSUID, ParentBSUID: newParent, Former: former}
 	switch rapid.IntRange(0, 3).Draw(r, "notice") {
 	case 0:
 		notice.PhoneNumber, former.Reason = "", "user_changed_user_id"
@@ -170,42 +171,16 @@ func (w *making) rotate(who, now int, number, bsuid, parent string) (newNumber, 
 	return newNumber, newBSUID, newParent
 }
 
-// TestBook_OnePersonIsOneContact: whatever the order in which people are seen.
-func TestBook_OnePersonIsOneContact(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(r *rapid.T) {
-		h := Histories(0).Draw(r, "history")
-		b := newBook(accounts.ID{}, pgtest.Start())
-		found := make([]*person, len(h.Sightings))
-		for i, s := range h.Sightings {
-			found[i] = b.see(s.Sighting)
-			r.Logf("%s", s)
-		}
-		contacts := make([]Contact, len(found))
-		for i, p := range found {
-			contacts[i] = p.last().Contact
-		}
-		RequireOneEach(r, h, contacts)
-		for _, e := range b.entries {
-			require.Nil(r, e.owner.into, "a key names nobody who is no more")
-		}
-		for _, p := range b.people {
-			numbers := 0
-			for _, e := range p.keys {
-				require.Same(r, p, e.owner)
-				if isNumber(e.key) && e.retired == nil {
-					numbers++
-				}
-			}
-			require.LessOrEqual(r, numbers, 1)
-		}
-	})
+// Found is the contact that a sighting was resolved to.
+type Found struct {
+	ID identity.ID
+	identity.Identity
 }
 
-// RequireOneEach: each person has one contact, shared with nobody, that shows what the
-// person is known by in the end.
-func RequireOneEach(t require.TestingT, h History, contacts []Contact) {
-	owners := map[ID]int{}
+// RequireOneEach wants one contact for each person, with the identifiers that the person has in
+// the end. Contacts are those of the sightings, in their order.
+func RequireOneEach(t require.TestingT, h History, contacts []Found) {
+	owners := map[identity.ID]int{}
 	for i, s := range h.Sightings {
 		if other, taken := owners[contacts[i].ID]; taken {
 			require.Equal(t, other, s.Who, "two persons in one contact")
@@ -217,6 +192,6 @@ func RequireOneEach(t require.TestingT, h History, contacts []Contact) {
 		person, contact := h.People[s.Who], contacts[i]
 		require.Equal(t, person.BSUID, *contact.BSUID)
 		require.NotNil(t, contact.PhoneNumber, "person %d", s.Who)
-		require.Equal(t, numberKey(person.Number), numberKey(*contact.PhoneNumber), "person %d", s.Who)
+		require.Equal(t, identity.NumberKey(person.Number), identity.NumberKey(*contact.PhoneNumber), "person %d", s.Who)
 	}
 }
