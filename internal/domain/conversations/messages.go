@@ -2,6 +2,7 @@ package conversations
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,13 +14,13 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Message is what a conversation must know of something that was said with a contact.
+// Message is what a conversation stores of a message.
 type Message struct {
 	ContactID contacts.ID
-	// At is when it was said.
+	// At is when it was sent.
 	At time.Time
-	// Read tells of a message sent where the conversation was in sight: on the phone or in the
-	// dashboard. Nothing before it is unread.
+	// Read is true for a message that was sent on the phone or in the dashboard, where the
+	// conversation is shown: all messages before it are read.
 	Read bool
 }
 
@@ -31,91 +32,44 @@ type Thread struct {
 	AssigneeID *orgs.UserID
 }
 
-// ReceivedTx has conversations know of messages that contacts sent, makes those that are
-// missing and opens them again. It returns the thread of each message. However many
-// messages there are, it is two statements, and locks the conversations in order.
+// ReceivedTx updates the conversations of messages that contacts sent: it makes those that are
+// missing and opens them again. It returns the thread of each message. It takes two statements for
+// any number of messages, and locks the conversations in the order of their ids.
 func (s *Service) ReceivedTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
 	return s.saidTx(ctx, tx, of, messages, sqlReceived)
 }
 
-// SentTx is ReceivedTx for messages that were sent to contacts: it opens nothing again.
+// SentTx is ReceivedTx for messages that were sent to contacts. It opens no conversation again.
 func (s *Service) SentTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
 	return s.saidTx(ctx, tx, of, messages, sqlSent)
 }
-
-const (
-	// By their own ids: in the order of these, the planner may walk all of an organization.
-	sqlLockOf = `
-SELECT id
-FROM conversations
-WHERE org_id = @org_id
-  AND contact_id = ANY (@contact_ids)
-  AND id = ANY (ARRAY (
-      SELECT c.id
-      FROM unnest(@contact_ids::uuid[]) AS wanted (contact_id)
-      JOIN LATERAL (SELECT id FROM conversations WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0) AS c ON true))
-ORDER BY id
-FOR NO KEY UPDATE`
-	sqlSaid = `
-FROM unnest(@contact_ids::uuid[], @ids::uuid[], @counts::integer[], @ats::timestamptz[]) AS given (contact_id, id, count, at)
-ON CONFLICT (org_id, contact_id) DO UPDATE
-SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),`
-	sqlSaidWhere = `
-    updated_at = greatest(@now, conversations.updated_at + interval '1 millisecond')
-WHERE conversations.departure IS NULL
-RETURNING id, contact_id, status, assignee_id`
-	sqlReceived = `
-INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_inbound_at, updated_at)
-SELECT @org_id, id, @account_id, contact_id, 'open', count, at, at, @now` + sqlSaid + `
-    last_inbound_at = greatest(conversations.last_inbound_at, EXCLUDED.last_inbound_at),
-    unread_count = conversations.unread_count + EXCLUDED.unread_count,
-    status = 'open',` + sqlSaidWhere
-	sqlSent = `
-INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, updated_at)
-SELECT @org_id, id, @account_id, contact_id, 'open', 0, at, @now` + sqlSaid + `
-    unread_count = CASE WHEN conversations.contact_id = ANY (@read_in) THEN 0 ELSE conversations.unread_count END,` + sqlSaidWhere
-)
 
 func (s *Service) saidTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message, sql string) ([]Thread, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	now := s.clock.Now()
-	said := map[contacts.ID]Message{}
-	counts := map[contacts.ID]int{}
-	readIn := []contacts.ID{}
-	for _, m := range messages {
-		counts[m.ContactID]++
-		if m.Read {
-			readIn = append(readIn, m.ContactID)
+	byContact := map[contacts.ID]*exchange{}
+	for _, message := range messages {
+		one := byContact[message.ContactID]
+		if one == nil {
+			one = &exchange{contact: message.ContactID, id: ids.New[kind](s.clock.Now())}
+			byContact[message.ContactID] = one
 		}
-		said[m.ContactID] = Message{At: newest(m.At, said[m.ContactID].At)}
+		one.count, one.read = one.count+1, one.read || message.Read
+		if message.At.After(one.at) {
+			one.at = message.At
+		}
 	}
-	args := postgres.Args{argAccount: of.ID, "now": now, "read_in": readIn}
-	var with []contacts.ID
-	var made []ID
-	var many []int
-	var ats []time.Time
-	for contact := range counts {
-		with = append(with, contact)
-	}
-	slices.SortFunc(with, func(a, b contacts.ID) int { return a.Any().Compare(b.Any()) })
-	for _, contact := range with {
-		made, many, ats = append(made, ids.New[kind](now)), append(many, counts[contact]), append(ats, said[contact].At)
-	}
-	if _, err := postgres.Many[ID](ctx, tx, sqlLockOf, postgres.Args{"contact_ids": with}); err != nil {
-		return nil, err
-	}
-	args["contact_ids"], args["ids"], args["counts"], args["ats"] = with, made, many, ats
-	threads, err := postgres.Many[Thread](ctx, tx, sql, args)
+	all := slices.SortedFunc(maps.Values(byContact), func(a, b *exchange) int { return a.contact.Any().Compare(b.contact.Any()) })
+	threads, err := putConversations(ctx, tx, of.ID, all, s.clock.Now(), sql)
 	if err != nil {
 		return nil, err
 	}
 	return inOrder(messages, threads)
 }
 
-// inOrder finds the thread of each message. A contact without one has just been deleted or
-// joined: whoever resolved it must do so again.
+// inOrder finds the thread of each message. A contact without one was deleted or merged after the
+// caller resolved it: ErrAgain runs the transaction again.
 func inOrder(messages []Message, threads []Thread) ([]Thread, error) {
 	byContact := make(map[contacts.ID]Thread, len(threads))
 	for _, thread := range threads {
@@ -132,18 +86,9 @@ func inOrder(messages []Message, threads []Thread) ([]Thread, error) {
 	return ordered, nil
 }
 
-const sqlSetUnread = `
-UPDATE conversations
-SET unread_count = @unread,
-    updated_at = ` + sqlLater + `
-WHERE org_id = @org_id
-  AND id = @id
-  AND unread_count <> @unread`
-
-// UnreadTx sets how many inbound messages of a conversation nobody has read.
+// UnreadTx sets how many inbound messages of a conversation are unread.
 func (s *Service) UnreadTx(ctx context.Context, tx *postgres.Tx, id ID, unread int) error {
-	_, err := tx.Exec(ctx, sqlSetUnread, postgres.Args{"id": id, "unread": unread, "now": s.clock.Now()})
-	return err
+	return setUnread(ctx, tx, id, unread, s.clock.Now())
 }
 
 // LabelsTx returns the labels of conversations.

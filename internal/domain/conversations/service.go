@@ -2,7 +2,6 @@ package conversations
 
 import (
 	"context"
-	"errors"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -54,11 +53,10 @@ func (s *Service) List(
 	ctx context.Context, org orgs.ID, of accounts.Account, filter Filter, slice paging.Slice[Position],
 ) (paging.Page[Conversation, Position], error) {
 	scope := s.db.Of(org)
-	rows, err := listConversations(ctx, scope, of.ID, filter, slice)
+	page, err := listConversations(ctx, scope, of.ID, filter, slice)
 	if err != nil {
-		return paging.Page[Conversation, Position]{}, err
+		return page, err
 	}
-	page := paging.Cut(rows, slice.Limit, filter.position)
 	page.Items, err = withLabels(ctx, scope, page.Items)
 	return page, err
 }
@@ -106,15 +104,15 @@ func (s *Service) Label(ctx context.Context, org orgs.ID, of accounts.Account, i
 		if err != nil {
 			return LabelResource{}, notFound(err)
 		}
-		param, sql := "label_id", sqlAttach
+		param := "label_id"
 		if !attach {
-			param, sql = "", sqlDetach
+			param = "" // it is in the path
 		}
 		if _, err := s.labels.InTeamTx(ctx, tx, of.TeamID, label, param); err != nil {
 			return LabelResource{}, err
 		}
-		touched, err := tx.Exec(ctx, sql, postgres.Args{"id": conversation.ID, "label_id": label, argAccount: of.ID})
-		if err == nil && touched > 0 {
+		changed, err := labelConversation(ctx, tx, of.ID, conversation.ID, label, attach)
+		if err == nil && changed {
 			conversation.advance(s.clock.Now())
 			err = updateConversation(ctx, tx, conversation)
 		}
@@ -122,9 +120,4 @@ func (s *Service) Label(ctx context.Context, org orgs.ID, of accounts.Account, i
 	})
 }
 
-func notFound(err error) error {
-	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.NotFound("conversation")
-	}
-	return err
-}
+func notFound(err error) error { return postgres.NotFound(err, "conversation", "") }
