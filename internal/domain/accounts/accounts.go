@@ -1,6 +1,6 @@
-// Package accounts owns the business numbers of an organization and of its customers:
-// how they are connected, what state they are in and how they go. A number belongs to one
-// organization in the whole service; the directory sees to that.
+// Package accounts owns the business numbers of an organization and of its customers: connecting,
+// status, registration and disconnecting. A number belongs to one organization in the whole
+// service; the directory enforces that.
 package accounts
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// ID names an account inside; callers address it by its PhoneNumberID.
+// ID identifies an account internally; callers address it by its PhoneNumberID.
 type ID = ids.Plain[kind]
 
 type kind struct{}

@@ -86,7 +86,7 @@ func (s *Service) Attach(
 	return account, err
 }
 
-// inUse tells nothing of who has it.
+// inUse does not say which organization has the number.
 func inUse(draft Draft) error {
 	return fault.New(fault.AlreadyExists, "The number %s is connected already. Disconnect it where it is first.", draft.PhoneNumberID)
 }
@@ -111,8 +111,8 @@ func (a *Account) settleAt(state provider.NumberState, at, now time.Time) {
 	a.settle(now)
 }
 
-// reattach renews a number that the organization has. Whatever cut it off before, who can
-// show a working token is let in again.
+// reattach renews a number that the organization has. A working token connects it again, whatever
+// disconnected it before.
 func (s *Service) reattach(
 	ctx context.Context, org orgs.ID, by audit.Principal, draft Draft, state provider.NumberState, at time.Time,
 ) (Account, error) {

@@ -15,9 +15,9 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// Disconnect lets a number go: nothing is sent or received for it from now on, it may be
-// connected elsewhere, and all its data is purged by a job. With a customer it must be
-// that customer's.
+// Disconnect removes a number: nothing is sent or received for it from now on, it may be connected
+// elsewhere, and a job purges all its data. When a customer is given, the number must be that
+// customer's.
 func (s *Service) Disconnect(
 	ctx context.Context, org orgs.ID, by audit.Principal, phoneNumberID string, customer *customers.ID,
 ) (Account, error) {
@@ -40,7 +40,7 @@ func (s *Service) Disconnect(
 	return account, err
 }
 
-// changed explains a route that somebody else is about to give back: they have, or will.
+// changed explains that another request is giving the number back: it is done, or will be soon.
 func (s *Service) changed(ctx context.Context, org orgs.ID, phoneNumberID string, cause error) error {
 	if _, err := s.Find(ctx, org, phoneNumberID); err != nil {
 		return err
@@ -75,7 +75,7 @@ type Purge func(ctx context.Context, org orgs.ID, account Account) error
 // them. Only wiring calls it.
 func (s *Service) OnPurge(purges ...Purge) { s.purges = append(s.purges, purges...) }
 
-// purgeArgs is the job that leaves nothing of a disconnected account.
+// purgeArgs is the job that purges a disconnected account.
 type purgeArgs struct {
 	Org     orgs.ID `json:"org"`
 	Account ID      `json:"account"`
@@ -84,8 +84,8 @@ type purgeArgs struct {
 // Kind names the job.
 func (purgeArgs) Kind() string { return "accounts_purge" }
 
-// strayFor is how long something may be under way that was begun for the number before it
-// was let go; no statement takes as long.
+// strayFor is how long a request that began before the number was disconnected may still write
+// rows for it; no statement takes as long.
 const strayFor = time.Minute
 
 func (s *Service) purge(ctx context.Context, args purgeArgs) error {
@@ -102,7 +102,7 @@ func (s *Service) purge(ctx context.Context, args purgeArgs) error {
 		}
 	}
 	if left := account.DeletedAt.Add(strayFor).Sub(s.clock.Now()); left > 0 {
-		return jobs.Later(left) // the account goes with what strayed in meanwhile
+		return jobs.Later(left) // the purge runs once more, for rows written meanwhile
 	}
 	s.unsubscribe(ctx, args.Org, account)
 	_, err = postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (ID, error) {
@@ -111,9 +111,9 @@ func (s *Service) purge(ctx context.Context, args purgeArgs) error {
 	return err
 }
 
-// unsubscribe ends the callbacks of a business account of which nobody here has a number
-// any more. It is tried and not insisted on: what still comes has no owner, and a number
-// that comes back is subscribed again.
+// unsubscribe ends the callbacks of a business account of which no organization has a number any
+// more. A failure is only logged: callbacks that still come have no owner, and a number that is
+// connected again is subscribed again.
 func (s *Service) unsubscribe(ctx context.Context, org orgs.ID, account Account) {
 	others, err := s.directory.OrgsOfBusinessAccount(ctx, account.BusinessAccountID)
 	if err != nil || len(others) > 0 {
@@ -124,7 +124,7 @@ func (s *Service) unsubscribe(ctx context.Context, org orgs.ID, account Account)
 		err = s.provider.Unsubscribe(ctx, business)
 	}
 	if failed, is := provider.As(err); is && (failed.Class == provider.AccountFault || failed.Missing) {
-		return // nothing of it is ours any more, the subscription neither
+		return // we have no access any more, so there is no subscription either
 	}
 	if err != nil {
 		s.logger.WarnContext(ctx, "accounts.not_unsubscribed", "account", account.ID, "error", err)

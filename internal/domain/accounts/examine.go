@@ -1,35 +1,18 @@
 package accounts
 
-import (
-	"context"
+import "context"
 
-	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/platform/postgres"
-)
-
-// Examined is how a number does when the provider is asked; nothing is written down.
+// Examined is what the provider answers about a number; nothing is stored.
 type Examined struct {
 	PhoneNumberID string
 	ProviderError error
 	Subscribed    bool
 }
 
-const sqlToExamine = `
-SELECT org_id, id
-FROM accounts
-WHERE deleted_at IS NULL
-  AND phone_number_id IS NOT NULL
-ORDER BY checked_at
-LIMIT @limit`
-
 // Examine asks the provider about some numbers of all organizations, for an operator who
 // wants to know whether tokens and subscriptions work.
 func (s *Service) Examine(ctx context.Context, most int) ([]Examined, error) {
-	type place struct {
-		OrgID orgs.ID
-		ID    ID
-	}
-	places, err := postgres.Many[place](ctx, s.db.System("examination of numbers"), sqlToExamine, postgres.Args{"limit": most})
+	places, err := leastRecentlyChecked(ctx, s.db.System("examination of numbers"), most)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// refreshEvery is how often the provider is asked about a number that it says nothing of.
+	// refreshEvery is how often the provider is asked about a number without a notification of it.
 	refreshEvery = time.Hour
 	dueAtOnce    = 200
 )
@@ -43,8 +43,8 @@ func (s *Service) LookAfter(ctx context.Context) (begun int, err error) {
 	})
 }
 
-// Refresh asks the provider about a number, and has its callbacks come to us again if they
-// do not. A provider that does not answer changes nothing.
+// Refresh asks the provider about a number and subscribes to its callbacks again if the
+// subscription is missing. When the provider does not answer, nothing changes.
 func (s *Service) Refresh(ctx context.Context, org orgs.ID, id ID) (Account, error) {
 	account, err := accountByID(ctx, s.work.Of(org), id)
 	if errors.Is(err, postgres.ErrNoRow) || err == nil && account.PhoneNumberID == nil {
@@ -83,7 +83,7 @@ func (s *Service) Refresh(ctx context.Context, org orgs.ID, id ID) (Account, err
 	})
 }
 
-// ask learns the state of a number and sees to its callbacks.
+// ask reads the state of a number, and subscribes to its callbacks if need be.
 func (s *Service) ask(
 	ctx context.Context, account Account, number provider.Number,
 ) (state provider.NumberState, subscribed bool, err error) {
@@ -92,7 +92,7 @@ func (s *Service) ask(
 	}
 	business := provider.BusinessAccount{ID: account.BusinessAccountID, Token: number.Token}
 	subscribed, err = s.provider.Subscribed(ctx, business)
-	if err != nil || subscribed || account.Notices.of(link) != "" { // who removed us is not asked again
+	if err != nil || subscribed || account.Notices.of(link) != "" { // the business removed our access: do not subscribe again
 		return state, subscribed, err
 	}
 	if err := s.provider.Subscribe(ctx, business); err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// registering is how long a registration keeps others off its number. Who finds one that
-	// is over and was never finished asks the provider what became of it.
+	// registering is how long a registration locks its number. When the next registration finds
+	// one that is older and never finished, it asks the provider for the result.
 	registering = time.Minute
-	// A number takes so many PINs an hour, whoever sends them.
+	// A number takes pinTries PINs within pinWindow, from all callers together.
 	pinTries  = 5
 	pinWindow = time.Hour
 	// callTimeout bounds a call whose outcome must be known, whether or not the caller waits.
@@ -44,7 +44,7 @@ func (s *Service) Register(ctx context.Context, org orgs.ID, phoneNumberID strin
 	if err != nil {
 		return Registration{}, err
 	}
-	// From here on something may happen at the provider: who started it leaving changes nothing.
+	// From here on something may happen at the provider: a caller who goes away does not stop it.
 	detached := context.WithoutCancel(ctx)
 	if unfinished {
 		state, err := s.fetch(detached, number)
@@ -78,8 +78,8 @@ func (s *Service) fetch(ctx context.Context, number provider.Number) (state prov
 	return state, err
 }
 
-// beginRegistration takes the number for a while, and counts the try that follows unless
-// the provider must be asked first. After asking, the number is already taken.
+// beginRegistration locks the number for a while, and counts the try that follows unless the
+// provider must be asked first. Asked is true after that: then the number is locked already.
 func (s *Service) beginRegistration(ctx context.Context, org orgs.ID, phoneNumberID string, asked bool) (Account, bool, error) {
 	unfinished := false
 	// The answer is stored with the end of the registration, not with its begin.
@@ -105,7 +105,7 @@ func (s *Service) beginRegistration(ctx context.Context, org orgs.ID, phoneNumbe
 	return account, unfinished, err
 }
 
-// countTry refuses a try too many.
+// countTry counts a try, or refuses it when there were too many.
 func (a *Account) countTry(now time.Time) error {
 	a.PinTriedAt = slices.DeleteFunc(a.PinTriedAt, func(at time.Time) bool { return !at.After(now.Add(-pinWindow)) })
 	if len(a.PinTriedAt) < pinTries {
@@ -119,8 +119,8 @@ func (a *Account) countTry(now time.Time) error {
 	return refusal
 }
 
-// registered ends a registration that the provider accepted. If it will not say more, the
-// number is taken to be connected until it is asked again.
+// registered ends a registration that the provider accepted. When the provider does not answer the
+// question for the state, the number counts as connected until the next refresh.
 func (s *Service) registered(ctx context.Context, org orgs.ID, account Account, number provider.Number) (Registration, error) {
 	at := s.clock.Now()
 	state, err := s.fetch(ctx, number)
@@ -143,7 +143,7 @@ func (s *Service) registered(ctx context.Context, org orgs.ID, account Account, 
 	})
 }
 
-// unregistered ends a registration that failed: refused, which is an answer, or who knows.
+// unregistered ends a registration that failed: it was refused, or its result is unknown.
 func (s *Service) unregistered(ctx context.Context, org orgs.ID, phoneNumberID string, err error) (Registration, error) {
 	failed, is := provider.As(err)
 	if !is || failed.Class == provider.Retryable || failed.Delivery == provider.Ambiguous {
@@ -161,7 +161,7 @@ func (s *Service) unregistered(ctx context.Context, org orgs.ID, phoneNumberID s
 	})
 }
 
-// endRegistration writes down how it ended, and lets the next one in.
+// endRegistration stores how the registration ended, and unlocks the number.
 func (s *Service) endRegistration(
 	ctx context.Context, org orgs.ID, phoneNumberID string, end func(*Account, time.Time) *fault.Error,
 ) (Registration, error) {
@@ -180,8 +180,8 @@ func (s *Service) endRegistration(
 	})
 }
 
-// interrupt ends an attempt of which nobody knows what it did. The next one, at once if it
-// comes, asks first. What surely never left this machine was no try.
+// interrupt ends an attempt with an unknown result. The next one, which may come at once, asks the
+// provider first. A request that was surely not sent does not count as a try.
 func (s *Service) interrupt(ctx context.Context, org orgs.ID, phoneNumberID string, cause error) (Registration, error) {
 	ctx, cancel := context.WithTimeout(postgres.Apart(ctx), finishTimeout)
 	defer cancel()

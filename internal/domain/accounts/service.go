@@ -45,7 +45,7 @@ type Service struct {
 	purges    []Purge
 }
 
-// Deps is what the service stands on.
+// Deps are the dependencies of the service.
 type Deps struct {
 	DB, Work  *postgres.DB
 	Clock     clock.Clock
@@ -127,7 +127,7 @@ func (s *Service) UnknownTx(ctx context.Context, tx *postgres.Tx, numbers []stri
 	return -1, nil
 }
 
-// Holds tells whether the organization has the number in that generation.
+// Holds returns whether the organization has the number in that generation.
 func (s *Service) Holds(ctx context.Context, org orgs.ID, phoneNumberID string, generation int64) (bool, error) {
 	account, err := accountByNumber(ctx, s.db.Of(org), phoneNumberID)
 	if errors.Is(err, postgres.ErrNoRow) {
@@ -136,8 +136,9 @@ func (s *Service) Holds(ctx context.Context, org orgs.ID, phoneNumberID string, 
 	return err == nil && account.Generation == generation, err
 }
 
-// HoldTx keeps a number the organization's until the transaction ends, and tells whether it
-// is: in that generation of its route. Whoever follows an older route asks the directory again.
+// HoldTx returns whether the organization has the number in that generation of its route, and if so
+// keeps it from being disconnected until the transaction ends. A caller with an older route asks
+// the directory again.
 func (s *Service) HoldTx(ctx context.Context, tx *postgres.Tx, phoneNumberID string, generation int64) (id ID, held bool, err error) {
 	id, err = holdNumber(ctx, tx, phoneNumberID, generation)
 	if errors.Is(err, postgres.ErrNoRow) {
@@ -186,7 +187,7 @@ func (s *Service) seal(org orgs.ID, id ID, token provider.Token) ([]byte, error)
 	return s.box.Seal([]byte(token.Reveal()), placeOf(org, id))
 }
 
-// placeOf binds a sealed token to its row.
+// placeOf is the associated data that binds a sealed token to its row.
 func placeOf(org orgs.ID, id ID) []byte {
 	return []byte("accounts " + org.String() + " " + id.String())
 }

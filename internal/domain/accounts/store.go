@@ -216,6 +216,24 @@ func deleteAccount(ctx context.Context, tx *postgres.Tx, id ID) error {
 	return err
 }
 
+const sqlLeastRecentlyChecked = `
+SELECT org_id, id
+FROM accounts
+WHERE deleted_at IS NULL
+  AND phone_number_id IS NOT NULL
+ORDER BY checked_at
+LIMIT @limit`
+
+// place is an account of any organization.
+type place struct {
+	OrgID ids.Org
+	ID    ID
+}
+
+func leastRecentlyChecked(ctx context.Context, scope postgres.Scope, most int) ([]place, error) {
+	return postgres.Many[place](ctx, scope, sqlLeastRecentlyChecked, postgres.Args{"limit": most})
+}
+
 // due is an account that is to be refreshed, or purged when it was deleted.
 type due struct {
 	OrgID   ids.Org

@@ -1,6 +1,6 @@
-// Package apikeys issues keys and tells whose request it is. A key is kept only as its
-// hash; whether it may be used is read from the database with each request, so a
-// revocation is effective at once.
+// Package apikeys issues keys and authenticates requests. A key is stored only as its hash; whether
+// it may be used is read from the database with each request, so that a revocation is effective
+// at once.
 package apikeys
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// ID names a key.
+// ID identifies a key.
 type ID = ids.Plain[keyKind]
 
 type keyKind struct{}
@@ -79,7 +79,7 @@ func Hash(presented string) ([]byte, error) {
 	return hash(presented), nil
 }
 
-// Unknown is the refusal of a key that nobody has.
+// Unknown is the refusal of a key that does not exist.
 func Unknown() error { return errInvalid }
 
 func hash(plaintext string) []byte {

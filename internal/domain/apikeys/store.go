@@ -19,7 +19,7 @@ func insertKey(ctx context.Context, tx *postgres.Tx, k Key, hash []byte) error {
 	return err
 }
 
-// One statement answers who calls and whether they may: it runs on every request.
+// One statement returns the caller and whether the key may be used: it runs on every request.
 const sqlCallerByHash = `
 SELECT o.org_id, k.id AS key_id, k.expires_at, k.revoked_at, o.epoch, o.frozen_at,
        o.subscription_status, o.trial_ends_at, o.suspended_at,

@@ -53,7 +53,7 @@ type BulkOutcome struct {
 	Operation Operation
 	Requested int
 	Changed   int
-	// Skipped are not contacts of the account, or nobody's.
+	// Skipped counts ids that are not those of contacts of the account.
 	Skipped int
 }
 

@@ -29,7 +29,7 @@ type Service struct {
 	followers []Follower
 }
 
-// Deps is what the service stands on.
+// Deps are the dependencies of the service.
 type Deps struct {
 	DB *postgres.DB
 	// Work is the pool of background work.

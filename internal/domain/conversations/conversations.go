@@ -1,6 +1,6 @@
-// Package conversations owns the shared inbox: what is open with which contact, who sees
-// to it and how much of it nobody has read. Messages tell it what was said; it never asks.
-// A contact has one conversation, for ever.
+// Package conversations owns the shared inbox: status, assignee, labels and unread count of the
+// conversation with each contact. A contact has one conversation, for ever. The package that
+// stores messages calls this one, never the other way.
 package conversations
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/parley-chat/parley/internal/platform/patch"
 )
 
-// ID names a conversation. One that was joined into another goes on naming that one.
+// ID identifies a conversation. The id of one that was merged into another finds that one.
 type ID = ids.Public[kind]
 
 type kind struct{}
 
 func (kind) Prefix() string { return "cnv_" }
 
-// Status is whether something is to be done.
+// Status is whether the team has something to do.
 type Status string
 
 // The states. An inbound message opens a conversation again.
@@ -30,7 +30,7 @@ const (
 	Pending  Status = "pending"
 )
 
-// Conversation is what is said with a contact.
+// Conversation is all messages with a contact.
 type Conversation struct {
 	ID            ID
 	ContactID     contacts.ID
@@ -54,7 +54,7 @@ type Patch struct {
 	AssignedTo patch.Field[orgs.UserID] `json:"assigned_to"`
 }
 
-// apply tells whether anything changed, and what of it is announced.
+// apply returns whether anything changed, and which events are due.
 func (c *Conversation) apply(p Patch, now time.Time) (changed, closed, assigned bool) {
 	closed = p.Status.Set && p.Status.Value == Resolved && c.Status != Resolved
 	changed = patch.Apply(p.Status, &c.Status)
@@ -74,7 +74,8 @@ func (c *Conversation) apply(p Patch, now time.Time) (changed, closed, assigned 
 	return changed, closed, assigned
 }
 
-// advance never gives two changes one time, not even by a clock that stands or steps back.
+// advance moves UpdatedAt forward by a millisecond at least, also when the clock stands still or
+// steps back.
 func (c *Conversation) advance(now time.Time) {
 	c.UpdatedAt = c.UpdatedAt.Add(time.Millisecond)
 	if now.After(c.UpdatedAt) {

@@ -31,7 +31,7 @@ type ContactResource struct {
 	Name        *string     `json:"name"`
 }
 
-// Assignee is who sees to a conversation.
+// Assignee is the user that a conversation is assigned to.
 type Assignee struct {
 	ID    orgs.UserID `json:"id"`
 	Name  *string     `json:"name"`

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/patch"
 )
 
-// ID names a customer.
+// ID identifies a customer.
 type ID = ids.Public[kind]
 
 type kind struct{}
@@ -104,7 +104,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// refuses says why an archived customer does not take the change, or nil.
+// refuses returns why an archived customer cannot be changed so, or nil.
 func (c *Customer) refuses(p Patch) error {
 	if c.Status != Archived {
 		return nil
@@ -169,7 +169,8 @@ func (c *Customer) restore(now time.Time) (changed bool) {
 	return true
 }
 
-// advance never gives two changes one time, not even by a clock that stands or steps back.
+// advance moves UpdatedAt forward by a millisecond at least, also when the clock stands still or
+// steps back.
 func (c *Customer) advance(now time.Time) {
 	c.UpdatedAt = c.UpdatedAt.Add(time.Millisecond)
 	if now.After(c.UpdatedAt) {

@@ -1,5 +1,5 @@
-// Package orgs owns what a request is made on behalf of: the organization, its plan and
-// subscription, its teams and its people. It refuses to know what they own.
+// Package orgs owns organizations, their plans and subscriptions, teams and users. What else belongs
+// to an organization is in other packages, which point here.
 package orgs
 
 import (
@@ -181,8 +181,7 @@ func (s Standing) RefusesCustomers() error {
 	return fault.New(fault.FeatureNotEntitled, "The plan of this organization does not include customers. Choose a plan that does.")
 }
 
-// notFound is what an operator reads who named an organization that does not exist. It is not
-// postgres.NotFound, whose sentence is about a row in an organization.
+// notFound is not postgres.NotFound, whose sentence is about a row within an organization.
 func notFound(err error) error {
 	if errors.Is(err, postgres.ErrNoRow) {
 		return fault.New(fault.ResourceNotFound, "There is no organization with that id.")

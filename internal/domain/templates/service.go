@@ -2,12 +2,10 @@ package templates
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/paging"
@@ -32,7 +30,7 @@ type Service struct {
 	logger   *slog.Logger
 }
 
-// Deps is what the service stands on.
+// Deps are the dependencies of the service.
 type Deps struct {
 	DB, Work *postgres.DB
 	Clock    clock.Clock
@@ -69,18 +67,7 @@ func (s *Service) FindTx(ctx context.Context, tx *postgres.Tx, of accounts.Accou
 	return template, notFound(err)
 }
 
-func notFound(err error) error {
-	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.NotFound("template")
-	}
-	return err
-}
-
-const sqlPurge = `
-DELETE FROM templates
-WHERE org_id = @org_id
-  AND id IN (SELECT id FROM templates WHERE org_id = @org_id AND account_id = @account_id LIMIT @limit)
-RETURNING id`
+func notFound(err error) error { return postgres.NotFound(err, "template", "") }
 
 // Purge removes the templates of a number that was disconnected.
 func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account) error {

@@ -189,3 +189,10 @@ func hearTemplate(ctx context.Context, tx *postgres.Tx, t Template) error {
 	})
 	return err
 }
+
+// Deletes at most @limit templates of a number.
+const sqlPurge = `
+DELETE FROM templates
+WHERE org_id = @org_id
+  AND id IN (SELECT id FROM templates WHERE org_id = @org_id AND account_id = @account_id LIMIT @limit)
+RETURNING id`

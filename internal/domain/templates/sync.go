@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// syncEvery is how often the templates of a number are read if nothing is heard of them.
+	// syncEvery is how often the templates of a number are read without a notification.
 	syncEvery = time.Hour
 	dueAtOnce = 100
 	pageSize  = 200
-	// maxPages ends a list of the provider's that does not.
+	// maxPages ends the reading of a list whose cursors go in a circle.
 	maxPages = 100
 )
 
@@ -59,8 +59,8 @@ func (s *Service) sync(ctx context.Context, db *postgres.DB, org orgs.ID, of acc
 
 var errEndless = errors.New("the provider's list of templates does not end")
 
-// readAll follows the provider's cursors to the end. Nothing is written on the way: a list
-// that broke off must not look like one from which templates are missing.
+// readAll follows the provider's cursors to the end before anything is written: templates that are
+// missing from a partial list must not be removed.
 func (s *Service) readAll(ctx context.Context, of provider.BusinessAccount) ([]provider.Template, error) {
 	var all []provider.Template
 	query := provider.TemplateQuery{Limit: pageSize}
@@ -81,7 +81,7 @@ func (s *Service) readAll(ctx context.Context, of provider.BusinessAccount) ([]p
 	return nil, errEndless
 }
 
-// syncFault says who has to do something about it.
+// syncFault turns a failure of the provider into an answer.
 func syncFault(err error) error {
 	failed, is := provider.As(err)
 	switch {
@@ -96,8 +96,8 @@ func syncFault(err error) error {
 	}
 }
 
-// mergeTx writes what differs. What was heard of since the provider was read is newer than
-// what was read, and stays as it is.
+// mergeTx writes the differences. A template of which a notification came after the list was read
+// is newer than the list, and stays as it is.
 func (s *Service) mergeTx(
 	ctx context.Context, tx *postgres.Tx, account accounts.ID, given []provider.Template, readAt time.Time,
 ) (result Synced, err error) {
@@ -160,7 +160,7 @@ type syncArgs struct {
 // Kind names the job.
 func (syncArgs) Kind() string { return "templates_sync" }
 
-// syncJob does not insist: whoever cannot be read now is due again in an hour.
+// syncJob does not retry when the provider refuses: the number is due again in an hour.
 func (s *Service) syncJob(ctx context.Context, args syncArgs) error {
 	account, err := s.accounts.Get(ctx, args.Org, args.Account)
 	if fault.Of(err) == fault.ResourceNotFound {

@@ -1,6 +1,6 @@
-// Package templates owns the message templates of business numbers: what the provider
-// reviewed, read from it every hour, when it says that something changed, and when asked.
-// The provider has the last word: what it does not have any more is removed here.
+// Package templates owns the message templates of business numbers. The provider's list is the
+// truth: it is synced every hour, after a notification and on request, and a template that is not
+// in it is removed here.
 package templates
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// ID names a template.
+// ID identifies a template.
 type ID = ids.Public[kind]
 
 type kind struct{}
@@ -62,12 +62,12 @@ type Filter struct {
 	Language string
 }
 
-// key is what the provider tells templates of one account apart by.
+// key identifies a template within an account, as the provider does.
 type key struct{ Name, Language string }
 
 func (t *Template) key() key { return key{t.Name, t.Language} }
 
-// learn takes over what the provider has.
+// learn sets the fields from the provider's template.
 func (t *Template) learn(given provider.Template, now time.Time) {
 	t.ProviderTemplateID, t.Name, t.Language = text(given.ID), given.Name, given.Language
 	t.ProviderStatus, t.Status = text(given.Status), given.Review

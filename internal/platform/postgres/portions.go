@@ -14,7 +14,7 @@ import (
 const Portion = 500
 
 // DeleteInPortions deletes rows of an organization until none is left, each portion in a
-// transaction of its own, so that nobody waits for many. The statement deletes at most @limit
+// transaction of its own, so that no other transaction waits long. The statement deletes at most @limit
 // rows and returns their ids; one without an index for what it seeks looks above @after, the
 // greatest id so far, and passes no row twice.
 func DeleteInPortions(ctx context.Context, db *DB, org ids.Org, sql string, args Args) error {

@@ -1,4 +1,4 @@
-// Package postgres is the only road to the database. A statement runs either in the
+// Package postgres is the only way to the database. A statement runs either in the
 // scope of one organization, whose id the package itself binds as @org_id, or under the
 // named system accessor; there is no third way, and writes exist only inside a Tx.
 package postgres
@@ -184,8 +184,8 @@ func (s scope) rows(ctx context.Context, sql string, args Args, collect func(pgx
 	return s.db.classify(collect(rows))
 }
 
-// ErrBusy means that somebody else holds a lock of Alone.
-var ErrBusy = errors.New("somebody else is at it")
+// ErrBusy means that another process holds the lock of Alone.
+var ErrBusy = errors.New("another process holds the lock")
 
 // Alone runs work while no other process runs work under the same name. The lock belongs
 // to a connection: it ends with the process, and a few seconds after that was stopped.

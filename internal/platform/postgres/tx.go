@@ -71,7 +71,7 @@ func InClosingTx[T any](ctx context.Context, db *DB, reason string, verb func(tx
 	return repeat(ctx, db, mark{system: reason, unentered: true}, nil, verb)
 }
 
-// InSystemTx is InTx for work that crosses organizations. Nobody witnesses it.
+// InSystemTx is InTx for work that crosses organizations. No idempotent answer is stored with it.
 func InSystemTx[T any](ctx context.Context, db *DB, reason string, verb func(tx *Tx) (T, error)) (T, error) {
 	return repeat(ctx, db, mark{system: reason}, nil, verb)
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Asker asks for many who come at once: while a statement runs, new questions gather, so
-// that who comes alone waits for nobody and hundreds are answered by one statement.
+// Asker batches questions: while a statement runs, new questions are collected for the next one. A
+// single question is asked at once, and hundreds are answered by one statement.
 type Asker[Q, A any] struct {
 	// run answers questions in their order.
 	run func(ctx context.Context, questions []Q) ([]A, error)
@@ -35,7 +35,7 @@ func New[Q, A any](width, limit int, run func(context.Context, []Q) ([]A, error)
 	return &Asker[Q, A]{run: run, limit: limit, width: width}
 }
 
-// Ask returns the answer to one question. Who gives up waiting does not take it back.
+// Ask returns the answer to one question. It is asked even if ctx ends meanwhile.
 func (t *Asker[Q, A]) Ask(ctx context.Context, asked Q) (A, error) {
 	mine := &question[Q, A]{asked: asked, answered: make(chan struct{})}
 	t.mu.Lock()
@@ -53,7 +53,7 @@ func (t *Asker[Q, A]) Ask(ctx context.Context, asked Q) (A, error) {
 	}
 }
 
-// work answers until nobody waits.
+// work runs batches until no question is left.
 func (t *Asker[Q, A]) work(ctx context.Context) {
 	for {
 		t.mu.Lock()
