@@ -97,7 +97,8 @@ func listAccounts(ctx context.Context, scope postgres.Scope, filter Filter, slic
 		walk.Rows += sqlWithCustomer
 	}
 	args := postgres.Args{"status": filter.Status, "customer_id": filter.CustomerID}
-	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice, func(w walked) Account { return w.Account }, func(a Account) ID { return a.ID })
+	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice,
+		func(w walked) Account { return w.Account }, func(a Account) ID { return a.ID })
 }
 
 const sqlNumbers = `

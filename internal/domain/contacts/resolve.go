@@ -104,7 +104,8 @@ func (b *batch) apply(sightings []Sighting) []*person {
 	found := postgres.Each(sightings, b.resolver.Apply)
 	byID := make(map[ID]*person, len(b.resolver.People))
 	for _, p := range b.resolver.People {
-		one := &person{Contact: Contact{ID: p.ID, AccountID: b.account, Marketing: Unknown, UpdatedAt: b.now}, previous: p.Previous, reason: p.Reason}
+		one := &person{previous: p.Previous, reason: p.Reason}
+		one.Contact = Contact{ID: p.ID, AccountID: b.account, Marketing: Unknown, UpdatedAt: b.now}
 		if stored, known := b.stored[p.ID]; known {
 			one.Contact, one.before = stored, &stored
 		}
@@ -120,9 +121,9 @@ func (b *batch) apply(sightings []Sighting) []*person {
 			byID[p.ID].unite(byID[other.ID])
 		}
 	}
-	for i, p := range found {
-		if !sightings[i].Addressed || p.New() {
-			byID[p.Last().ID].fillName(sightings[i].Name)
+	for i, s := range sightings {
+		if p := found[i]; !s.Addressed || p.New() {
+			byID[p.Last().ID].fillName(s.Name)
 		}
 	}
 	return postgres.Each(found, func(p *identity.Person) *person { return byID[p.Last().ID] })

@@ -52,7 +52,8 @@ func listTemplates(
 		walk.Filter = sqlWithLanguage
 	}
 	args := postgres.Args{argAccount: account, "status": filter.Status, "language": filter.Language}
-	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice, func(w walked) Template { return w.Template }, func(t Template) ID { return t.ID })
+	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice,
+		func(w walked) Template { return w.Template }, func(t Template) ID { return t.ID })
 }
 
 const argAccount = "account_id"

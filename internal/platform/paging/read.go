@@ -63,6 +63,7 @@ func (w Walk) SQL() string {
 	if w.Columns != "" {
 		columns = w.Columns + `, matches, last_read`
 	}
+	//nolint:unqueryvet // the columns of Rows are those of its caller
 	return `
 SELECT ` + columns + `
 FROM (
