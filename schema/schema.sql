@@ -385,7 +385,8 @@ CREATE TABLE public.lane_rows (
     priority smallint NOT NULL,
     due_at timestamp with time zone NOT NULL,
     id uuid NOT NULL,
-    key uuid
+    key uuid,
+    parked_from timestamp with time zone
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
 
@@ -875,6 +876,8 @@ CREATE INDEX events_message ON ONLY public.events USING btree (org_id, message_i
 CREATE INDEX events_request ON ONLY public.events USING btree (org_id, request_id, id) WHERE (request_id IS NOT NULL);
 
 CREATE INDEX events_resource ON ONLY public.events USING btree (org_id, resource_id, id) WHERE (resource_id IS NOT NULL);
+
+CREATE INDEX lane_rows_parked ON public.lane_rows USING btree (lane_id, key, priority, parked_from, id) WHERE (due_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
 

@@ -76,12 +76,12 @@ func openFixture(ctx context.Context, b *bench, database string, how handler, tr
 	}
 	f.queue = must(jobs.NewQueue(f.adding, f.clock, f.logger))
 	f.lanes = lanes.New(f.adding, f.queue, f.clock, f.logger)
-	f.lanes.Register(lanes.Kind{
+	lanes.Register(f.lanes, lanes.Kind[struct{}, struct{}]{
 		Name: laneKind, Workers: how.workers, SlowWorkers: how.slowWorkers, Least: 4, Most: 32, Timeout: 12 * time.Second,
-		Open: func(_ context.Context, lane lanes.Lane) (lanes.Work, error) {
-			return lanes.Work{Do: func(ctx context.Context, row lanes.Row) lanes.Result {
+		Open: func(_ context.Context, lane lanes.Lane) (lanes.Work[struct{}, struct{}], error) {
+			return lanes.Work[struct{}, struct{}]{Call: func(ctx context.Context, row lanes.Row, _ struct{}) lanes.Answer[struct{}] {
 				retryAt := how.call(ctx, lane.ID, row.ID)
-				return lanes.Result{RetryAt: retryAt, Overloaded: !retryAt.IsZero()}
+				return lanes.Answer[struct{}]{RetryAt: retryAt, Overloaded: !retryAt.IsZero()}
 			}}, nil
 		},
 	})

@@ -53,13 +53,13 @@ func (s *Service) parse(org orgs.ID, one stored) received {
 	return parsed
 }
 
-// split divides a callback into parts of one item each.
-func (r received) split() []received {
-	parts := make([]received, len(r.items))
+// split divides a callback into its items. The rest is the callback without items: settling it
+// says that the callback is applied.
+func (r received) split() (parts []received, rest received) {
 	for i := range r.items {
-		parts[i] = received{id: r.id, number: r.number, items: r.items[i : i+1], last: i == len(r.items)-1}
+		parts = append(parts, received{id: r.id, number: r.number, items: r.items[i : i+1]})
 	}
-	return parts
+	return parts, gone(r.id)
 }
 
 // settleTx applies the items of callbacks, and removes the callbacks from those that are not

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -26,7 +25,6 @@ type Service struct {
 	logger    *slog.Logger
 	consumers []Consumer
 	stores    *together.Asker[[]Part, []Outcome]
-	apart     apart
 }
 
 // Deps is what the service needs.
@@ -39,28 +37,17 @@ type Deps struct {
 	Logger *slog.Logger
 }
 
-const (
-	laneKind = "callbacks"
-	// Lanes that a process drains concurrently, and callbacks of one lane that it applies together.
-	workers, slowWorkers    = 32, 8
-	leastAtOnce, mostAtOnce = 32, 128
-	// applyTimeout is for one callback whose items are applied in a transaction each.
-	applyTimeout = time.Minute
-	// Requests that one transaction stores, and such transactions at the same time.
-	storeTogether, storeBeside = 100, 3
-)
+// storeTogether is how many requests one transaction stores, storeBeside how many such
+// transactions run at the same time.
+const storeTogether, storeBeside = 100, 3
 
 // New builds the service.
 func New(deps Deps) *Service {
 	s := &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, parser: deps.Parser, logger: deps.Logger,
-		apart: apart{rows: map[ids.Any]bool{}},
 	}
 	s.stores = together.New(storeBeside, storeTogether, s.storeAll)
-	s.lanes.Register(lanes.Kind{
-		Name: laneKind, Open: s.open, Restore: s.restoreTx, Least: leastAtOnce, Most: mostAtOnce, Timeout: applyTimeout,
-		Workers: workers, SlowWorkers: slowWorkers,
-	})
+	lanes.Register(s.lanes, s.kind())
 	return s
 }
 
@@ -120,26 +107,7 @@ func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, parts []Part) ([
 			}
 		}
 	}
-	return outcomes, s.openTx(ctx, tx, opened)
-}
-
-const sqlOpenLanes = lanes.Opening + `
-SELECT lane_id, org_id, @kind
-FROM unnest(@lanes::uuid[], @orgs::uuid[]) AS given (lane_id, org_id)
-ORDER BY lane_id
-ON CONFLICT DO NOTHING`
-
-// openTx makes lanes of several organizations.
-func (s *Service) openTx(ctx context.Context, tx *postgres.Tx, opened []lanes.Lane) error {
-	if len(opened) == 0 {
-		return nil
-	}
-	all, owners := make([]ids.Any, len(opened)), make([]orgs.ID, len(opened))
-	for i, lane := range opened {
-		all[i], owners[i] = lane.ID, lane.Org
-	}
-	_, err := tx.Exec(ctx, sqlOpenLanes, postgres.Args{"lanes": all, "orgs": owners, "kind": laneKind})
-	return err
+	return outcomes, s.lanes.OpenManyTx(ctx, tx, opened)
 }
 
 // restoreTx adds the callbacks that are not applied to their lanes again, after a move.

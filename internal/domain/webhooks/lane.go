@@ -29,9 +29,9 @@ const (
 // kind describes the lanes of the subscriptions. Each has a lane of its own, so that a dead
 // or slow endpoint delays no other. A delivery that waits for its retry holds back the later
 // deliveries of its subject, which keeps the events of a customer in order.
-func (s *Service) kind() lanes.Kind {
-	return lanes.Kind{
-		Name: laneKind, Open: s.open, Restore: s.restoreTx, Priorities: replayPriority + 1, LaterPerSecond: replaysPerSecond,
+func (s *Service) kind() lanes.Kind[*outgoing, outcome] {
+	return lanes.Kind[*outgoing, outcome]{
+		Name: laneKind, Open: s.open, SetAside: s.setAside, Restore: s.restoreTx, LaterPerSecond: replaysPerSecond,
 		Retries: lanes.Hold, Least: leastAtOnce, Most: mostAtOnce, Timeout: rowTimeout, Gather: gather,
 		Workers: workers, SlowWorkers: slowWorkers,
 	}
@@ -39,53 +39,25 @@ func (s *Service) kind() lanes.Kind {
 
 // open prepares the work on one lane. The rows of a subscription that is gone leave the lane
 // without a call.
-func (s *Service) open(ctx context.Context, lane lanes.Lane) (lanes.Work, error) {
+func (s *Service) open(ctx context.Context, lane lanes.Lane) (lanes.Work[*outgoing, outcome], error) {
 	w := &sender{s: s, org: lane.Org, id: ids.From[subscriptionKind](lane.ID)}
 	if err := w.load(ctx); err != nil {
 		if errors.Is(err, postgres.ErrNoRow) {
 			err = nil
 		}
-		return lanes.Work{}, err
+		return lanes.Work[*outgoing, outcome]{}, err
 	}
-	return lanes.Work{Read: w.readRows, Do: w.callRow, Settle: w.settleBatch}, nil
+	return lanes.Work[*outgoing, outcome]{Read: w.read, Call: w.call, Settle: w.settle}, nil
 }
 
-func (w *sender) readRows(ctx context.Context, rows []lanes.Row) error {
-	asked, _, _ := lanes.Span(rows)
-	found, err := w.read(ctx, asked)
-	for i := range rows {
-		if one, there := found[rows[i].ID]; there {
-			rows[i].Value = one
+// setAside gives up deliveries that the lane has set aside.
+func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, rows []lanes.Aside[*outgoing]) error {
+	for _, row := range rows {
+		if err := s.setAsideTx(ctx, tx, []DeliveryID{ids.From[deliveryKind](row.Row.ID)}, row.Reason); err != nil {
+			return err
 		}
 	}
-	return err
-}
-
-func (w *sender) callRow(ctx context.Context, row lanes.Row) lanes.Result {
-	one, there := row.Value.(*outgoing)
-	if !there {
-		return lanes.Result{}
-	}
-	made, overloaded := w.call(ctx, one)
-	result := lanes.Result{Value: made, Overloaded: overloaded}
-	if made.retryAt != nil {
-		result.RetryAt = *made.retryAt
-	}
-	return result
-}
-
-func (w *sender) settleBatch(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch) error {
-	var made []outcome
-	for _, result := range batch.Results {
-		if one, called := result.Value.(outcome); called && one.delivery != nil {
-			made = append(made, one)
-		}
-	}
-	blocked, err := w.settleTx(ctx, tx, made)
-	if !blocked.IsZero() {
-		batch.Block(blocked)
-	}
-	return err
+	return nil
 }
 
 // setAsideTx gives up deliveries that the lane has set aside, because handling them failed

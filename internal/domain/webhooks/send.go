@@ -51,7 +51,6 @@ type outgoing struct {
 
 // outcome is how an attempt ended.
 type outcome struct {
-	// delivery is nil if nothing was posted, because the process is stopping.
 	delivery   *outgoing
 	at         time.Time
 	status     int
@@ -94,58 +93,81 @@ func (w *sender) known() Subscription {
 
 // read finds deliveries that are about to be sent, by id. Those that are not found are gone:
 // their subscription was deleted, or their time is over.
-func (w *sender) read(ctx context.Context, asked []ids.Any) (map[ids.Any]*outgoing, error) {
-	rows, err := outgoingDeliveries(ctx, w.s.work.Of(w.org), w.id, asked)
-	if err != nil || len(rows) == 0 || rows[0].Version == nil {
-		return nil, err
+func (w *sender) read(ctx context.Context, tasks []*lanes.Task[*outgoing, outcome]) error {
+	asked := make([]ids.Any, len(tasks))
+	for i, task := range tasks {
+		asked[i] = task.Row.ID
 	}
-	known := w.known()
-	if known.Version != *rows[0].Version {
-		if err := w.load(ctx); err != nil {
-			return nil, err
-		}
-		known = w.known()
+	rows, err := outgoingDeliveries(ctx, w.s.work.Of(w.org), w.id, asked)
+	if err != nil {
+		return err
 	}
 	found := make(map[ids.Any]*outgoing, len(rows))
-	for i := range rows {
-		rows[i].url, rows[i].secrets = known.URL, known.Secrets
-		found[rows[i].ID.Any()] = &rows[i]
+	if len(rows) > 0 && rows[0].Version != nil {
+		if w.known().Version != *rows[0].Version {
+			if err := w.load(ctx); err != nil {
+				return err
+			}
+		}
+		known := w.known()
+		for i := range rows {
+			rows[i].url, rows[i].secrets = known.URL, known.Secrets
+			found[rows[i].ID.Any()] = &rows[i]
+		}
 	}
-	return found, nil
+	for _, task := range tasks {
+		if task.Value = found[task.Row.ID]; task.Value == nil {
+			task.Answer(lanes.Answer[outcome]{})
+		}
+	}
+	return nil
 }
 
-// call makes one attempt. Overloaded says that the endpoint should get fewer calls at once.
-func (w *sender) call(ctx context.Context, one *outgoing) (made outcome, overloaded bool) {
+// call makes one attempt.
+func (w *sender) call(ctx context.Context, _ lanes.Row, one *outgoing) lanes.Answer[outcome] {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	began := w.s.clock.Now()
 	answer, err := w.s.client.Post(ctx, one.url, one.header(began), one.Body)
-	if errors.Is(err, context.Canceled) {
-		return outcome{retryAt: &began}, false
-	}
-	made = outcome{
+	made := outcome{
 		delivery: one, at: began, status: answer.Status, snippet: answer.Snippet, retryAfter: answer.RetryAfter,
 		took: answer.Took, code: errorCode(answer, err),
 	}
 	if made.succeeded() {
 		w.failures.Store(0)
-		return made, false
+		return lanes.Answer[outcome]{Value: made}
 	}
 	made.retryAt = next(one.ID.CreatedAt(), one.AttemptCount+1, made, w.s.clock.Now())
-	return made, w.failures.Add(1) >= breakerAt || answer.Status == http.StatusTooManyRequests ||
+	result := lanes.Answer[outcome]{Value: made}
+	if made.retryAt != nil {
+		result.RetryAt = *made.retryAt
+	}
+	// The endpoint should get fewer calls at once.
+	result.Overloaded = w.failures.Add(1) >= breakerAt || answer.Status == http.StatusTooManyRequests ||
 		answer.Status >= http.StatusInternalServerError || made.code == safehttp.Timeout || made.code == safehttp.Connect
+	return result
 }
 
-// settleTx writes how attempts ended, in the order in which they ended, and updates the
-// health of the subscription. It returns until when the lane is to be blocked; zero: not at all.
-func (w *sender) settleTx(ctx context.Context, tx *postgres.Tx, made []outcome) (blocked time.Time, err error) {
+// settle writes how attempts ended, in the order in which they ended, and updates the health of
+// the subscription. An attempt whose end is unknown is made again and leaves no trace.
+func (w *sender) settle(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch[*outgoing, outcome]) error {
+	var made []outcome
+	for _, result := range batch.Results {
+		if result.Outcome == lanes.Returned {
+			made = append(made, result.Value)
+		}
+	}
 	if len(made) == 0 {
-		return time.Time{}, nil
+		return nil
 	}
 	if err := settleDeliveries(ctx, tx, made); err != nil {
-		return time.Time{}, err
+		return err
 	}
-	return w.updateHealthTx(ctx, tx, made)
+	blocked, err := w.updateHealthTx(ctx, tx, made)
+	if !blocked.IsZero() {
+		batch.Block(blocked)
+	}
+	return err
 }
 
 // updateHealthTx writes to the subscription only if its health changes, so that deliveries

@@ -76,7 +76,7 @@ func New(deps Deps) (*Service, error) {
 			return nil, err
 		}
 	}
-	deps.Lanes.Register(s.kind())
+	lanes.Register(deps.Lanes, s.kind())
 	return s, nil
 }
 
@@ -176,7 +176,7 @@ func (s *Service) withSecretsAll(ctx context.Context, scope postgres.Scope, all 
 
 // lockTx locks the lane, then the subscription: the order in which settling locks them.
 func (s *Service) lockTx(ctx context.Context, tx *postgres.Tx, id SubscriptionID) (Subscription, error) {
-	if err := s.lanes.HoldTx(ctx, tx, id.Any()); err != nil {
+	if err := s.lanes.LockTx(ctx, tx, id.Any()); err != nil {
 		return Subscription{}, err
 	}
 	subscription, err := lockSubscription(ctx, tx, id)
@@ -264,7 +264,7 @@ func (s *Service) discardTx(ctx context.Context, tx *postgres.Tx, subscription S
 // Delete removes a subscription with its lane; a job deletes the deliveries that waited.
 func (s *Service) Delete(ctx context.Context, org orgs.ID, id SubscriptionID) (Subscription, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Subscription, error) {
-		if err := s.lanes.HoldTx(ctx, tx, id.Any()); err != nil {
+		if err := s.lanes.LockTx(ctx, tx, id.Any()); err != nil {
 			return Subscription{}, err
 		}
 		subscription, err := deleteSubscription(ctx, tx, id)

@@ -10,12 +10,15 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// No wake-up is lost. Whoever arms a lane commits the job with the row. Whoever finds it
-// armed looks again after the commit (a); the drainer looks again after it disarmed (r).
-// With c the commit of the row and d that of the disarming: losing the row would need a
-// before d and r before c, but c < a < d < r. A crash in between is the sweep's to find.
+// No wake-up is lost. A transaction that adds rows to an idle lane commits a job with them. One
+// that finds the lane armed looks at it again after its commit, and a drainer looks again after
+// it disarmed. Let c be the commit of the row, a the adder's look, d the commit of the disarming
+// and r the drainer's look. The row is missed only if a comes before d and r before c; but a comes
+// after c and r after d, so that c < a < d < r < c, which cannot be. The sweep finds what a crash
+// in between leaves behind.
 
-// armTx wakes idle lanes, given sorted, and returns those that nobody else woke meanwhile.
+// armTx wakes idle lanes, given in the order of their ids, and returns those that no other
+// transaction woke meanwhile.
 func (l *Lanes) armTx(ctx context.Context, tx *postgres.Tx, idle []wake) ([]wake, error) {
 	if len(idle) == 0 {
 		return nil, nil
@@ -42,7 +45,7 @@ func (l *Lanes) addWakesTx(ctx context.Context, tx *postgres.Tx, lanes []wake, a
 	return l.queue.AddTx(ctx, tx, added...)
 }
 
-// ownTx gives lanes new owners by a statement that returns those it gave.
+// ownTx gives lanes new owners, and returns the lanes for which the statement did so.
 func (l *Lanes) ownTx(ctx context.Context, tx *postgres.Tx, sql string, lanes []wake, tokens []int64) ([]wake, error) {
 	asked, before := make([]ids.Any, len(lanes)), make([]int64, len(lanes))
 	byID := make(map[ids.Any]wake, len(lanes))
@@ -62,8 +65,8 @@ func (l *Lanes) ownTx(ctx context.Context, tx *postgres.Tx, sql string, lanes []
 	return owned, nil
 }
 
-// look wakes those lanes that are idle although a row is due, and sets a timer for those
-// whose rows are due later.
+// look wakes the lanes that are idle although a row is due, and sets a timer for those whose rows
+// are due later.
 func (l *Lanes) look(ctx context.Context, lanes []ids.Any) error {
 	now := l.clock.Now()
 	states, err := postgres.Many[idleLane](ctx, l.db.System("look at lanes"), sqlLook, postgres.Args{"lanes": lanes, "now": now})
@@ -91,8 +94,8 @@ func (l *Lanes) look(ctx context.Context, lanes []ids.Any) error {
 	return err
 }
 
-// setTimersTx schedules jobs that will arm lanes. All lanes that the transaction touches
-// are locked first, in their order.
+// setTimersTx schedules jobs that will arm lanes. It first locks all lanes that the transaction
+// touches, in the order of their ids.
 func (l *Lanes) setTimersTx(ctx context.Context, tx *postgres.Tx, later, all []idleLane) error {
 	if len(later) == 0 {
 		return nil
@@ -120,8 +123,7 @@ func (l *Lanes) setTimersTx(ctx context.Context, tx *postgres.Tx, later, all []i
 	return err
 }
 
-// looker looks at touched lanes a few milliseconds after their transactions, at all of
-// them together.
+// looker looks at lanes a few milliseconds after their transactions, many with one statement.
 type looker struct {
 	look func(context.Context, []ids.Any) error
 
@@ -153,7 +155,7 @@ func (k *looker) later(lanes []ids.Any) {
 	}
 }
 
-// run ends when nothing was touched any more. What it fails to look at, the sweep finds.
+// run ends when no lane was touched since. The sweep finds lanes that it fails to look at.
 func (k *looker) run() {
 	for {
 		time.Sleep(lookAfter)

@@ -11,16 +11,16 @@ import (
 
 const (
 	beatEvery = time.Second
-	// wedgedAfter is when a drain whose loop stands still is no longer called alive.
+	// wedgedAfter is when a drainer whose loop stands still is no longer called alive.
 	wedgedAfter = 20 * time.Second
 )
 
-// keepBeating tells the watchdog that this process's drains are alive, and tells drains
-// that have lost their lane to stop.
+// keepBeating tells the watchdog that this process's drainers are alive, and stops drainers that
+// have lost their lane.
 func (e *Engine) keepBeating(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
-	seen := map[*drain]pulse{}
+	seen := map[*session]pulse{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,14 +57,14 @@ type heartbeat struct {
 	Held  bool
 }
 
-func (e *Engine) beat(ctx context.Context, seen map[*drain]pulse) error {
+func (e *Engine) beat(ctx context.Context, seen map[*session]pulse) error {
 	alive := e.living(seen)
 	if len(alive) == 0 {
 		return nil
 	}
 	lanes, tokens := make([]ids.Any, 0, len(alive)), make([]int64, 0, len(alive))
-	for token, d := range alive {
-		lanes, tokens = append(lanes, d.ID), append(tokens, token)
+	for token, s := range alive {
+		lanes, tokens = append(lanes, s.ID), append(tokens, token)
 	}
 	beats, err := postgres.Many[heartbeat](ctx, e.db.System("beat of the lanes"), sqlBeat,
 		postgres.Args{"lanes": lanes, "tokens": tokens, "now": e.clock.Now()})
@@ -78,42 +78,35 @@ func (e *Engine) beat(ctx context.Context, seen map[*drain]pulse) error {
 		}
 		delete(alive, one.Token)
 	}
-	for _, d := range alive {
-		if !d.leaving.Load() {
-			d.lost(errLost)
+	for _, s := range alive {
+		if !s.leaving.Load() {
+			s.lost(errLost)
 		}
 	}
 	return nil
 }
 
-// living are the drains that own their lane, as far as they know, and whose loop moves.
-func (e *Engine) living(seen map[*drain]pulse) map[int64]*drain {
+// living are the sessions that own their lane, as far as they know, and whose drainer makes
+// progress.
+func (e *Engine) living(seen map[*session]pulse) map[int64]*session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	alive := make(map[int64]*drain, len(e.drains))
-	for d := range e.drains {
-		loops := d.loops.Load()
-		if last, known := seen[d]; !known || last.loops != loops {
-			seen[d] = pulse{loops: loops, since: clock.StartWatch()}
+	alive := make(map[int64]*session, len(e.sessions))
+	for s := range e.sessions {
+		loops := s.loops.Load()
+		if last, known := seen[s]; !known || last.loops != loops {
+			seen[s] = pulse{loops: loops, since: clock.StartWatch()}
 		} else if last.since.Elapsed() > wedgedAfter {
 			continue
 		}
-		if loops > 0 && !d.leaving.Load() {
-			alive[d.token] = d
+		if loops > 0 && !s.leaving.Load() {
+			alive[s.token] = s
 		}
 	}
-	for d := range seen {
-		if _, there := e.drains[d]; !there {
-			delete(seen, d)
+	for s := range seen {
+		if _, there := e.sessions[s]; !there {
+			delete(seen, s)
 		}
 	}
 	return alive
-}
-
-// nudge has the drain look for more rows.
-func (d *drain) nudge() {
-	select {
-	case d.nudged <- struct{}{}:
-	default:
-	}
 }

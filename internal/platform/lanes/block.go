@@ -10,22 +10,25 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
+// Forever blocks a lane until UnblockTx.
+func Forever() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
+
 const sqlBlock = `
 UPDATE lanes
 SET blocked_until = greatest(blocked_until, @until)
 WHERE lane_id = @lane_id AND org_id = @org_id`
 
-// BlockTx lets no row of the lane start before until, or ever if that is Forever. Rows
-// under way are finished. No row is touched: once its drainer has seen the block, the
-// lane costs one scheduled job, however many rows wait.
+// BlockTx lets no row of the lane start before until. Calls under way are finished. No row is
+// touched: once its drainer has seen the block, the lane costs one scheduled job, however many
+// rows wait; a lane that is blocked for ever costs none.
 func (l *Lanes) BlockTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, until time.Time) error {
 	_, err := tx.Exec(ctx, sqlBlock, postgres.Args{"lane_id": lane, "org_id": tx.Org(), "until": until})
 	return err
 }
 
-// A lane whose job still exists has no drainer: it is made idle, to be armed anew, and the
-// job is gone, so that nobody can claim it meanwhile. A lane that has a drainer is left to
-// it, who finds the block lifted.
+// A lane whose job still exists has no drainer: the job is deleted, so that no drainer can claim
+// it, and the lane becomes idle, to be armed again. A lane without a job is left to its drainer,
+// which finds the block lifted.
 const sqlUnblock = `
 WITH lane AS (
     SELECT lane_id, armed, token
@@ -42,38 +45,39 @@ SET blocked_until = NULL, armed = d.drained, token = CASE WHEN d.drained THEN l.
 FROM drained d
 WHERE l.lane_id = d.lane_id`
 
-// UnblockTx lets rows start again at once.
+// UnblockTx lets rows of the lane start again at once.
 func (l *Lanes) UnblockTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any) error {
 	lifted, err := tx.Exec(ctx, sqlUnblock, postgres.Args{"lane_id": lane, "org_id": tx.Org()})
 	if err == nil && lifted > 0 {
-		l.TouchTx(tx, kind, lane)
+		l.touchTx(tx, kind, lane)
 	}
 	return err
 }
 
-// HoldTx has the transaction go first among those that settle or change a lane. Whoever
-// also locks what the lane is for must hold the lane before.
-func (l *Lanes) HoldTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) error {
+// LockTx locks a lane. A transaction that changes a lane and also locks what the lane is for must
+// lock the lane first, as settlements do.
+func (l *Lanes) LockTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) error {
 	_, err := tx.Exec(ctx, sqlLock, postgres.Args{"lanes": []ids.Any{lane}})
 	return err
 }
 
-// Keys stay held: who holds one may start, the others of the key still wait for it.
+// Keys stay held: the row that holds a key may start, the others of the key still wait for it.
+// Parked rows stay parked.
 const sqlHurry = `
 WITH later AS (
-    DELETE FROM lane_rows WHERE lane_id = @lane_id AND due_at > @now RETURNING priority, id, key
+    DELETE FROM lane_rows WHERE lane_id = @lane_id AND due_at > @now AND due_at < 'infinity' RETURNING priority, id, key
 )
 INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
 SELECT @lane_id, priority, timestamptz 'epoch' + interval '1 ms' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint, id, key
 FROM later
 ON CONFLICT DO NOTHING`
 
-// HurryTx makes rows that wait for their retry due. Each stands where its id says that it
-// was made, so that the lane goes on with the oldest and the rows of a key keep their order.
+// HurryTx makes rows that wait for their retry due now. Their due time becomes the time in their
+// id, so that the lane goes on with the oldest and the rows of a key keep their order.
 func (l *Lanes) HurryTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any) error {
 	_, err := tx.Exec(ctx, sqlHurry, postgres.Args{"lane_id": lane, "now": l.clock.Now()})
 	if err == nil {
-		l.TouchTx(tx, kind, lane)
+		l.touchTx(tx, kind, lane)
 	}
 	return err
 }
@@ -88,25 +92,26 @@ WITH gone AS (
 )
 DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM gone)`
 
-// DissolveTx removes every lane of an organization that is about to move. Their drainers
-// own nothing any more and stop.
+// DissolveTx removes every lane of an organization that is about to move. Their drainers lose
+// them and stop.
 func (l *Lanes) DissolveTx(ctx context.Context, tx *postgres.Tx, org ids.Org) error {
 	_, err := tx.Exec(ctx, sqlDissolve, postgres.Args{"org": org})
 	return err
 }
 
-// RebuildTx makes the lanes of the transaction's organization again, out of what the
-// domain's tables say is waiting.
+// RebuildTx makes the lanes of the transaction's organization again, from what the domain's
+// tables say is waiting.
 func (l *Lanes) RebuildTx(ctx context.Context, tx *postgres.Tx) error {
 	if err := l.DissolveTx(ctx, tx, tx.Org()); err != nil {
 		return err
 	}
-	for _, kind := range l.kinds {
-		if kind.Restore == nil {
+	for name, kind := range l.kinds {
+		restore := kind.settings().restore
+		if restore == nil {
 			continue
 		}
-		if err := kind.Restore(ctx, tx); err != nil {
-			return fmt.Errorf("restore lanes of kind %s: %w", kind.Name, err)
+		if err := restore(ctx, tx); err != nil {
+			return fmt.Errorf("restore lanes of kind %s: %w", name, err)
 		}
 	}
 	return nil

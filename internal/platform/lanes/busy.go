@@ -1,21 +1,17 @@
 package lanes
 
 import (
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// busy remembers lanes that were seen armed a moment ago. Their rows are sent with the
-// commit, without asking first: if the lane was disarmed meanwhile, the look that follows
-// the commit wakes it, as it does when that happens after asking.
+// busy remembers lanes that were seen armed a moment ago, so that their rows can be sent
+// together with the commit, which saves a round trip.
 type busy struct {
 	mu    sync.Mutex
 	lanes map[ids.Any]seenBusy
-	// orgs are organizations all of whose lanes that were last added to were armed.
-	orgs map[orgKind]time.Time
 }
 
 type seenBusy struct {
@@ -26,12 +22,12 @@ type seenBusy struct {
 
 const (
 	// busyFor is how long a lane is believed to be armed.
-	busyFor  = 250 * time.Millisecond
+	busyFor = 250 * time.Millisecond
+	// mostBusy bounds the memory; beyond it all lanes are forgotten.
 	mostBusy = 10_000
 )
 
-// all tells that every lane was just seen armed, and that it is of this kind and
-// organization.
+// all tells that every lane was just seen armed, and that it is of this kind and organization.
 func (b *busy) all(now time.Time, org ids.Org, kinds map[ids.Any]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,28 +38,6 @@ func (b *busy) all(now time.Time, org ids.Org, kinds map[ids.Any]string) bool {
 		}
 	}
 	return true
-}
-
-// org tells that the lanes to which the organization last added were just seen armed.
-func (b *busy) org(now time.Time, of orgKind) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	at, known := b.orgs[of]
-	return known && now.Sub(at) <= busyFor
-}
-
-// learnOrg is for lanes that one statement of an organization added to.
-func (b *busy) learnOrg(now time.Time, of orgKind, states []laneState) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.orgs == nil || len(b.orgs) > mostBusy {
-		b.orgs = map[orgKind]time.Time{}
-	}
-	if slices.ContainsFunc(states, func(s laneState) bool { return !s.Armed }) {
-		delete(b.orgs, of)
-	} else {
-		b.orgs[of] = now
-	}
 }
 
 func (b *busy) learn(now time.Time, states []laneState) {
@@ -82,9 +56,8 @@ func (b *busy) learn(now time.Time, states []laneState) {
 }
 
 // forget is for a lane that was disarmed here.
-func (b *busy) forget(lane Lane) {
+func (b *busy) forget(lane ids.Any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.lanes, lane.ID)
-	delete(b.orgs, orgKind{lane.Org, lane.Kind})
+	delete(b.lanes, lane)
 }

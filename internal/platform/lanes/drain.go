@@ -2,105 +2,155 @@ package lanes
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 const (
 	// batchRows is how many rows are taken at once, and settled together.
 	batchRows = 100
-	// deepest bounds how far past rows whose keys are busy a drainer looks.
-	deepest = 2_000
-	// gather is how long a result may wait for others.
-	gather = 50 * time.Millisecond
-	// A drainer that still works asks for more so much later as it would read rows again,
-	// and not much later.
+	// mostTaken bounds how many rows a take reads past rows whose keys are busy.
+	mostTaken = 2_000
+	// A drainer that still works rows waits takePerRow per row that a take would read again, and
+	// at most takeEvery.
 	takePerRow, takeEvery = 100 * time.Microsecond, 10 * time.Millisecond
-	// recheck is how often a drainer that still works looks for new rows.
-	recheck = 100 * time.Millisecond
-	// sliceTime and sliceRows are a lane's turn while others wait for theirs.
+	// recheckEvery is how often a drainer that still works rows looks for new ones.
+	recheckEvery = 100 * time.Millisecond
+	// sliceTime and sliceRows are a lane's turn while other lanes wait for a worker.
 	sliceTime = 2 * time.Second
 	sliceRows = 500
-	// carefulRows are worked one by one after a drainer died here.
+	// openFor is how many turns a busy lane has before its work is opened again.
+	openFor = 5
+	// carefulRows are worked one by one after a drainer of the lane died.
 	carefulRows = 20
+	// A lane that worked lingerRows in one turn waits lingerFor for more before it is disarmed:
+	// adding to a lane that is being disarmed blocks and must arm the lane again.
+	lingerRows = 8
+	lingerFor  = 20 * time.Millisecond
 )
 
-type inFlight struct {
-	row   Row
-	watch clock.Watch
-	try   int
-}
-
-// drain is one lane in the hands of its owner. Everything but the work of rows happens in
-// one goroutine.
-type drain struct {
-	e    *Engine
-	kind *Kind
+// session is one lane in the hands of one drainer, as the engine knows it.
+type session struct {
 	wake
-	work Work
-	crew *crew
 
-	state    ownState
-	waiting  []Row
-	running  map[ids.Any]inFlight
-	busyKeys map[ids.Any]bool
-	done     chan *Result
-	results  []Result
-	beside   *besideFlush
-	flushed  chan *besideFlush
-	oldest   clock.Watch
-	limiter  *rate.Limiter
-	guard    int
+	e     *Engine
+	kind  registered
+	crew  *crew
+	first taken // what the claim returned
 
-	slots     int
-	latency   int
-	drained   bool // the last take left nothing due behind
-	fresh     bool // rows came since
-	ending    bool // no row starts any more
-	aged      bool // no row starts before the work is opened again
-	urgent    bool // results should not wait for more
-	probing   bool // one row alone, after a block
-	careful   int  // rows still to be worked alone
-	slice     clock.Watch
-	took      clock.Watch
-	ended     clock.Watch // when a row last did
-	stepped   clock.Watch // when a row of a later priority last started
-	sliceRows int
-	turns     int
-	tries     int
-
-	// What others may touch while the drain runs.
-	nudged chan struct{}
-	held   atomic.Bool // somebody blocked the lane
-	// blocking is set while a settlement is written that blocks the lane.
-	blocking atomic.Bool
-	leaving  atomic.Bool     // the lane is being given up
-	ctx      context.Context //nolint:containedctx // ends when the lane is lost
-	lost     context.CancelCauseFunc
-	loops    atomic.Int64
+	ctx     context.Context //nolint:containedctx // ends when the lane is lost
+	lost    context.CancelCauseFunc
+	nudged  chan struct{} // rows were added, or the lane was blocked
+	held    atomic.Bool   // the heartbeat found the lane blocked
+	leaving atomic.Bool   // the lane is being given up
+	loops   atomic.Int64  // grows while the drainer makes progress
 }
 
 // claim takes the first rows, and with them the lane.
-func (d *drain) claim(ctx context.Context, how claim) error {
-	first, err := d.e.takes.Ask(ctx, d.question(how, batchRows, d.kind.Priorities))
+func (s *session) claim(ctx context.Context, how claim) error {
+	first, err := s.e.takes.Ask(ctx, s.request(how, batchRows, priorities))
 	if err == nil && !first.owned {
 		err = errLost
 	}
-	if err == nil {
-		d.adopt(first)
-	}
+	s.first = first
 	return err
 }
 
+func (s *session) request(how claim, limit, priorities int) takeRequest {
+	return takeRequest{lane: s.ID, token: s.token, claim: how, limit: limit, priorities: priorities}
+}
+
+// nudge has the drainer look for more rows.
+func (s *session) nudge() {
+	select {
+	case s.nudged <- struct{}{}:
+	default:
+	}
+}
+
+// supply is what the drainer knows of due rows that it has not taken.
+type supply int
+
+const (
+	more  supply = iota // there may be some
+	fresh               // some were added since the last take
+	dry                 // the last take left none
+)
+
+// phase is what the drainer is up to.
+type phase int
+
+const (
+	draining  phase = iota
+	reopening       // no row starts before the work is opened again
+	ending          // no row starts; the lane is handed over once its results are settled
+)
+
+// drain works the rows of one lane. Everything but the calls and one settlement at a time
+// happens in one goroutine.
+type drain[T, R any] struct {
+	*session
+
+	with settings
+	kind *kind[T, R]
+	work Work[T, R]
+	rows *schedule
+
+	phase  phase
+	supply supply
+	health laneHealth
+	// slots is how many rows may be called at once, latency how long calls take in milliseconds.
+	slots, latency int
+	probing        bool // one row is tried alone after a block
+	careful        int  // rows still to be worked alone after a death
+
+	running map[ids.Any]call[T]
+	calls   int
+	done    chan Result[T, R]
+	results []Result[T, R]
+	oldest  clock.Watch // since the oldest result came
+	urgent  bool        // settle before more rows start: the kind may block the lane
+	beside  *flush[T, R]
+	flushed chan *flush[T, R]
+	// blocking is set while a settlement is written that blocks the lane.
+	blocking atomic.Bool
+
+	turnTime  clock.Watch
+	turnRows  int
+	turns     int
+	lastTake  clock.Watch
+	lastEnded clock.Watch
+}
+
+func newDrain[T, R any](k *kind[T, R], s *session) *drain[T, R] {
+	d := &drain[T, R]{
+		session: s, with: k.with, kind: k, turnTime: clock.StartWatch(), running: map[ids.Any]call[T]{},
+		rows: newSchedule(k.with.laterPerSecond, rand.IntN(laterEvery)), //nolint:gosec // spreads the lanes
+		done: make(chan Result[T, R], k.with.most), flushed: make(chan *flush[T, R], 1),
+	}
+	d.health, d.latency, d.slow = s.first.state, s.first.state.LatencyMs, s.first.state.Slow
+	d.slots = min(max(d.health.Concurrency, d.with.least), d.with.most)
+	d.probing = d.health.BlockedUntil != nil
+	if d.health.Deaths > 0 {
+		d.careful = carefulRows
+	}
+	return d
+}
+
 // run drains the lane until it is empty, blocked, lost, or its turn is over.
-func (d *drain) run(ctx context.Context) (err error) {
+func (d *drain[T, R]) run(ctx context.Context) error {
 	if d.blocked() {
 		return d.flush(ctx, settlement{ending: handOver})
+	}
+	if err := d.receive(ctx, d.first, batchRows, priorities); err != nil {
+		return err
 	}
 	if over, err := d.open(ctx); over || err != nil {
 		return err
@@ -108,39 +158,26 @@ func (d *drain) run(ctx context.Context) (err error) {
 	return d.loop(ctx)
 }
 
-// open reads what the rows have in common, at first and when that has aged. A lane that
-// cannot be opened is left for a while.
-func (d *drain) open(ctx context.Context) (over bool, err error) {
+// open asks the kind for its functions. A lane that cannot be opened is left for a few seconds.
+func (d *drain[T, R]) open(ctx context.Context) (over bool, err error) {
 	work, err := d.kind.Open(ctx, d.Lane)
 	if err != nil {
 		d.e.logger.WarnContext(ctx, "lane.not_opened", "lane", d.ID, "kind", d.Kind, "error", err)
 		return true, d.flush(ctx, settlement{ending: handOver, at: d.e.clock.Now().Add(patience(1))})
 	}
-	d.work, d.aged = work, false
-	d.setPace(work.PerSecond)
+	d.work = work
+	if d.phase == reopening {
+		d.phase = draining
+	}
+	d.rows.setPace(work.PerSecond)
 	return false, nil
 }
 
-func (d *drain) question(how claim, limit, priorities int) takeQuestion {
-	return takeQuestion{lane: d.ID, token: d.token, claim: how, limit: limit, priorities: priorities}
-}
-
-// adopt starts where the lane's last owner left off.
-func (d *drain) adopt(first taken) {
-	d.state, d.latency, d.slow = first.state, first.state.LatencyMs, first.state.Slow
-	d.slots = min(max(first.state.Concurrency, d.kind.Least), d.kind.Most)
-	d.probing = first.state.BlockedUntil != nil
-	if first.state.Deaths > 0 {
-		d.careful = carefulRows
-	}
-	d.receive(first.rows, batchRows)
-}
-
-func (d *drain) loop(ctx context.Context) error {
+func (d *drain[T, R]) loop(ctx context.Context) error {
 	defer d.awaitBeside()
-	tick := time.NewTicker(gather / 2)
+	tick := time.NewTicker(defaultGather / 2)
 	defer tick.Stop()
-	looked, stop := clock.StartWatch(), d.e.stopping
+	looked, stop, cutOff := clock.StartWatch(), d.e.stopping, d.e.cutOff.Done()
 	for {
 		d.loops.Add(1)
 		if err := d.refill(ctx); err != nil {
@@ -152,32 +189,35 @@ func (d *drain) loop(ctx context.Context) error {
 		}
 		wait = max(wait, d.linger())
 		if d.beside == nil && (len(d.running) == 0 && wait == 0 || d.flushDue()) {
-			over, err := d.settleResults(ctx)
-			if over || err != nil {
+			if over, err := d.settleResults(ctx); over || err != nil {
 				return err
 			}
 			continue
 		}
 		select {
 		case result := <-d.done:
-			d.finished(*result)
-			d.finishedMore()
+			d.finishedCall(result)
+			d.finishedCalls()
 		case done := <-d.flushed:
 			if err := d.conclude(ctx, done); err != nil {
 				return err
 			}
 		case <-d.nudged:
-			if d.drained, d.fresh = false, true; d.held.Load() {
-				d.waiting, d.ending = nil, true
+			if d.supply = fresh; d.held.Load() {
+				d.end()
 			}
 		case <-tick.C:
-			d.finishedMore() // who has finished is not hung, however long this loop stood still
-			if d.abandonHung(); looked.Elapsed() > recheck {
-				d.drained, d.fresh, looked = false, true, clock.StartWatch()
+			d.finishedCalls() // a call that has ended is not hung, however long this loop stood still
+			if d.abandonHung(); looked.Elapsed() > recheckEvery {
+				d.supply, looked = fresh, clock.StartWatch()
 			}
 		case <-after(wait):
 		case <-stop:
-			d.ending, stop = true, nil
+			d.phase, stop = ending, nil
+		case <-cutOff:
+			d.finishedCalls()
+			d.cutOffCalls()
+			cutOff = nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -192,155 +232,151 @@ func after(wait time.Duration) <-chan time.Time {
 	return time.After(wait)
 }
 
-// settleResults flushes what is finished, and ends the lane's turn when it should.
-func (d *drain) settleResults(ctx context.Context) (over bool, err error) {
-	idle := len(d.running) == 0
-	d.turn()
-	switch {
-	case idle && d.ending:
-		return true, d.flush(ctx, settlement{ending: handOver})
-	case idle && len(d.waiting) == 0 && d.drained && d.linger() == 0:
-		return true, d.flush(ctx, settlement{ending: disarm})
-	case idle && d.aged && len(d.results) == 0:
-		return d.open(ctx)
-	case len(d.results) == 0:
-		return false, nil
-	case d.mayFlushBeside():
-		d.flushBeside(ctx)
-		return false, nil
-	default:
-		return false, d.flush(ctx, settlement{ending: keep})
-	}
+// end starts no more rows.
+func (d *drain[T, R]) end() {
+	d.rows.dropWaiting()
+	d.phase = ending
 }
 
-// turn ends the lane's turn when it was long enough and others wait for a worker, or when
-// the lane belongs with the slow ones, or no more.
-func (d *drain) turn() {
-	if d.slice.Elapsed() < sliceTime && d.sliceRows < sliceRows {
+// turn ends the lane's turn when it was long enough and other lanes wait for a worker, or when
+// the lane should change between the fast and the slow workers.
+func (d *drain[T, R]) turn() {
+	if d.turnTime.Elapsed() < sliceTime && d.turnRows < sliceRows {
 		return
 	}
 	if slow := isSlow(d.slow, d.latency); slow != d.slow || d.crew.contended() {
-		d.slow, d.ending = slow, true
+		d.slow, d.phase = slow, ending
 		return
 	}
-	d.slice, d.sliceRows, d.turns = clock.StartWatch(), 0, d.turns+1
-	d.aged = d.aged || d.turns%openFor == 0
+	d.turnTime, d.turnRows, d.turns = clock.StartWatch(), 0, d.turns+1
+	if d.phase == draining && d.turns%openFor == 0 {
+		d.phase = reopening
+	}
 }
 
-// openFor is how many turns on end a lane has before its work is opened again.
-const openFor = 5
+const (
+	slowAbove = 1_000
+	fastBelow = 500
+)
 
-// refill takes more rows when none of those at hand can start, or when others may go before them.
-func (d *drain) refill(ctx context.Context) error {
-	if d.ending || d.aged || d.drained || d.startable() && !d.mayBeOvertaken() || len(d.running) >= d.cap() {
+// isSlow says which workers drain a lane, by what its calls take in milliseconds.
+func isSlow(slow bool, latency int) bool {
+	if slow {
+		return latency >= fastBelow
+	}
+	return latency > slowAbove
+}
+
+// linger is how much longer a lane with nothing to do waits for more, if it was busy just now
+// and no other lane needs its worker.
+func (d *drain[T, R]) linger() time.Duration {
+	if len(d.running) > 0 || d.rows.in(waiting) > 0 || d.supply != dry || d.phase == ending || d.urgent {
+		return 0
+	}
+	if d.turnRows < lingerRows && d.turns == 0 || d.crew.contended() {
+		return 0
+	}
+	return max(0, lingerFor-d.lastEnded.Elapsed())
+}
+
+// refill takes more rows when none at hand can start, or when rows of priority 0 may have come
+// while only rows of priority 1 are at hand.
+func (d *drain[T, R]) refill(ctx context.Context) error {
+	startable := d.rows.startable()
+	overtaken := startable && d.supply == fresh && d.rows.onlyLater()
+	if d.phase != draining || d.supply == dry || startable && !overtaken || len(d.running) >= d.places() {
 		return nil
 	}
-	priorities, overtaken := d.kind.Priorities, d.startable()
+	levels := priorities
 	if overtaken {
-		priorities = d.waiting[0].Priority
+		levels = 1
 	}
-	known := d.atHand(priorities)
-	if len(d.running) > 0 && d.took.Elapsed() < min(time.Duration(known)*takePerRow, takeEvery) {
+	known := d.rows.known(levels)
+	if len(d.running) > 0 && d.lastTake.Elapsed() < min(time.Duration(known)*takePerRow, takeEvery) {
 		return nil
 	}
-	d.took, d.fresh = clock.StartWatch(), false
-	limit := min(batchRows+known, deepest)
-	more, err := d.e.takes.Ask(ctx, d.question(owned, limit, priorities))
+	d.lastTake = clock.StartWatch()
+	limit := min(batchRows+known, mostTaken)
+	got, err := d.e.takes.Ask(ctx, d.request(owned, limit, levels))
 	if err != nil {
 		return d.pause(ctx, err)
 	}
-	if !more.owned {
+	if !got.owned {
 		return errLost
 	}
-	if d.state.BlockedUntil = more.state.BlockedUntil; d.blocked() {
-		d.waiting, d.ending = nil, true
+	if d.health.BlockedUntil = got.state.BlockedUntil; d.blocked() {
+		d.end()
 		return nil
 	}
-	d.receive(more.rows, limit)
-	d.drained = d.drained && !overtaken // of the others nothing was asked
+	return d.receive(ctx, got, limit, levels)
+}
+
+func (d *drain[T, R]) blocked() bool {
+	return d.health.BlockedUntil != nil && d.health.BlockedUntil.After(d.e.clock.Now())
+}
+
+// receive puts taken rows into the schedule and parks those of held keys.
+func (d *drain[T, R]) receive(ctx context.Context, got taken, limit, levels int) error {
+	d.supply = dry
+	if levels < priorities {
+		d.supply = more // nothing was asked of the others
+	}
+	var counts [priorities]int
+	for _, row := range slices.Concat(got.rows, got.held) {
+		if counts[row.Priority]++; counts[row.Priority] >= limit {
+			d.supply = more
+		}
+	}
+	d.rows.add(got.rows)
+	if len(got.held) == 0 {
+		return nil
+	}
+	err := d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) error { return parkTx(ctx, tx, d.ID, got.held) })
+	if err != nil {
+		return d.pause(ctx, err)
+	}
 	return nil
 }
 
-// atHand counts the rows of the first priorities that a take would read again.
-func (d *drain) atHand(priorities int) (count int) {
-	for _, row := range d.waiting {
-		if row.Priority < priorities {
-			count++
-		}
-	}
-	for _, one := range d.running {
-		if one.row.Priority < priorities {
-			count++
-		}
-	}
-	for _, result := range d.unsettled() {
-		if result.Row.Priority < priorities {
-			count++
-		}
-	}
-	return count
-}
-
-func (d *drain) blocked() bool {
-	return d.state.BlockedUntil != nil && d.state.BlockedUntil.After(d.e.clock.Now())
-}
-
-// receive keeps rows that are not at hand yet, in the order in which they should start.
-func (d *drain) receive(rows []Row, limit int) {
-	unsettled := d.unsettled()
-	known := make(map[ids.Any]bool, len(d.waiting)+len(unsettled))
-	for _, row := range d.waiting {
-		known[row.ID] = true
-	}
-	for _, result := range unsettled {
-		known[result.Row.ID] = true
-	}
-	perPriority := make([]int, maxPriorities)
-	var fresh []Row
-	for _, row := range rows {
-		perPriority[row.Priority]++
-		if _, busy := d.running[row.ID]; !busy && !known[row.ID] {
-			fresh = append(fresh, row)
-		}
-	}
-	d.drained = true
-	for _, count := range perPriority {
-		d.drained = d.drained && count < limit
-	}
-	d.waiting = d.interleave(append(d.waiting, fresh...))
-}
-
-// pause waits a moment after the database did not answer, unless there is nothing to wait for.
-func (d *drain) pause(ctx context.Context, cause error) error {
-	if !away(cause) {
+// pause waits a moment after the database did not answer, so that the caller may try again. It
+// returns an error when the drainer must give up: the lane is lost, or nothing was begun and
+// trying again is of no use.
+func (d *drain[T, R]) pause(ctx context.Context, cause error) error {
+	unsettled := d.rows.in(started)+d.rows.in(settling) > 0
+	switch {
+	case errors.Is(cause, errLost) || ctx.Err() != nil:
 		return cause
+	case !away(cause) && !unsettled:
+		return cause
+	case !away(cause):
+		d.end() // what was begun is settled first
 	}
 	d.loops.Add(1)
 	d.e.logger.WarnContext(ctx, "lane.waits", "lane", d.ID, "kind", d.Kind, "error", cause)
+	stop := d.e.stopping
+	if unsettled {
+		stop = nil
+	}
 	select {
 	case <-ctx.Done():
 		return cause
-	case <-d.e.stopping:
+	case <-stop:
 		return cause
-	case <-time.After(500 * time.Millisecond):
-		d.drained = false
+	case <-time.After(awayPause):
+		d.supply = more
 		return nil
 	}
 }
 
-// cap is how many rows may be worked at once now.
-func (d *drain) cap() int {
+const awayPause = 500 * time.Millisecond
+
+// away tells that the database did nothing because it did not answer.
+func away(err error) bool { return postgres.Undone(err) }
+
+// places is how many rows may be called at once now.
+func (d *drain[T, R]) places() int {
 	if d.probing || d.careful > 0 {
 		return 1
 	}
 	return d.slots
-}
-
-func (d *drain) startable() bool {
-	for _, row := range d.waiting {
-		if !d.busyKeys[row.Key] {
-			return true
-		}
-	}
-	return false
 }

@@ -2,6 +2,7 @@ package lanes
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,15 +20,15 @@ import (
 // Two may ask for the same wake-up, who armed the lane and who fetched its job. The one that
 // comes too late must not take the other's name off the list: it would learn of new rows
 // only when it looks for itself.
-func TestADrainerIsToldOfRowsAfterAnotherCameTooLate(t *testing.T) {
+func TestEngine_LateClaim_OwnerIsStillNudged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), doing(nil))
-	engine := NewEngine(w.lanes, w.db)
-	lane := wake{Lane: Lane{ID: newID(), Org: w.org, Kind: "test"}, token: 1}
+	f := newFixture(t, clock.NewSynced(), doing(nil))
+	engine := NewEngine(f.lanes, f.db)
+	lane := wake{Lane: Lane{ID: newID(), Org: f.org, Kind: "test"}, token: 1}
 	crew := engine.crews[crewOf{"test", false}]
-	enter := func() *drain {
+	enter := func() *session {
 		crew.busy <- struct{}{}
-		return engine.enter(w.lanes.kinds["test"], lane, crew)
+		return engine.enter(f.lanes.kinds["test"], lane, crew)
 	}
 	owner, late := enter(), enter()
 	engine.leave(late)
@@ -40,20 +41,20 @@ func TestADrainerIsToldOfRowsAfterAnotherCameTooLate(t *testing.T) {
 
 // Whoever comes too late may be answered by the same statement as the owner, who must not
 // lose the lane by it: nobody would have it then.
-func TestAnOwnerKeepsItsLaneWhenAnotherComesTooLate(t *testing.T) {
+func TestTake_LateClaimInSameStatement_OwnerKeepsLane(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), doing(nil))
-	engine := NewEngine(w.lanes, w.db)
-	lane := w.open(t, "test")
-	w.add(t, "test", lane, rows(1)...)
-	token, err := postgres.One[int64](t.Context(), w.db.System("test"), `SELECT token FROM lanes WHERE lane_id = @lane`, postgres.Args{"lane": lane})
+	f := newFixture(t, clock.NewSynced(), doing(nil))
+	engine := NewEngine(f.lanes, f.db)
+	lane := f.open(t, "test")
+	f.add(t, "test", lane, rows(1)...)
+	token, err := postgres.One[int64](t.Context(), f.db.System("test"), `SELECT token FROM lanes WHERE lane_id = @lane`, postgres.Args{"lane": lane})
 	require.NoError(t, err)
 	ask := func(claims ...claim) (owned []bool) {
-		questions := make([]takeQuestion, len(claims))
+		requests := make([]takeRequest, len(claims))
 		for i, how := range claims {
-			questions[i] = takeQuestion{lane: lane, token: token, claim: how, limit: 1, priorities: 1}
+			requests[i] = takeRequest{lane: lane, token: token, claim: how, limit: 1, priorities: priorities}
 		}
-		answers, err := engine.take(t.Context(), questions)
+		answers, err := engine.take(t.Context(), requests)
 		require.NoError(t, err)
 		for _, answer := range answers {
 			owned = append(owned, answer.owned)
@@ -70,14 +71,14 @@ func TestAnOwnerKeepsItsLaneWhenAnotherComesTooLate(t *testing.T) {
 
 // A process that stops waits also for who has entered and has not begun yet; whoever comes
 // after that is sent away.
-func TestTheEngineWaitsForWhoHasEntered(t *testing.T) {
+func TestEngine_Stop_WaitsForEnteredSessions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), doing(nil))
-	engine := NewEngine(w.lanes, w.db)
+	f := newFixture(t, clock.NewSynced(), doing(nil))
+	engine := NewEngine(f.lanes, f.db)
 	crew := engine.crews[crewOf{"test", false}]
-	enter := func() *drain {
+	enter := func() *session {
 		crew.busy <- struct{}{}
-		return engine.enter(w.lanes.kinds["test"], wake{Lane: Lane{ID: newID(), Org: w.org, Kind: "test"}, token: 1}, crew)
+		return engine.enter(f.lanes.kinds["test"], wake{Lane: Lane{ID: newID(), Org: f.org, Kind: "test"}, token: 1}, crew)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -100,29 +101,29 @@ func TestTheEngineWaitsForWhoHasEntered(t *testing.T) {
 
 // A job is over only when its lane has an owner: if the database is away just then it comes
 // back, or the lane would rest until the watchdog finds it.
-func TestAJobWhoseLaneCannotBeClaimedComesBack(t *testing.T) {
+func TestEngine_ClaimFails_JobComesBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), doing(nil))
-	engine := NewEngine(w.lanes, w.db)
-	engine.takes = together.New(1, 1, func(context.Context, []takeQuestion) ([]taken, error) { return nil, errPlanned })
-	d, err := engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: w.org, Of: "test"})
-	require.Nil(t, d)
+	f := newFixture(t, clock.NewSynced(), doing(nil))
+	engine := NewEngine(f.lanes, f.db)
+	engine.takes = together.New(1, 1, func(context.Context, []takeRequest) ([]taken, error) { return nil, errPlanned })
+	s, err := engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: f.org, Of: "test"})
+	require.Nil(t, s)
 	require.Equal(t, jobs.Later(lanePoll), err)
 	require.Empty(t, engine.crews[crewOf{"test", false}].busy)
 	engine.takes = together.New(1, 1, engine.take)
-	d, err = engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: w.org, Of: "test"})
-	require.Nil(t, d)
+	s, err = engine.woken(t.Context(), 1, wakeArgs{Lane: newID(), Org: f.org, Of: "test"})
+	require.Nil(t, s)
 	require.NoError(t, err, "somebody else has it")
 }
 
-func TestABusyLaneIsOpenedAgainByTheSameDrainer(t *testing.T) {
+func TestOpen_BusyLane_OpenedAgainInPlace(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Int64
-	kind := Kind{Name: "test", Workers: 4, Least: 4, Most: 8, Open: func(context.Context, Lane) (Work, error) {
-		mine := opened.Add(1)
-		return Work{
-			Do: func(context.Context, Row) Result { return Result{Value: mine} },
-			Settle: func(_ context.Context, _ *postgres.Tx, batch *Batch) error {
+	kind := testKind{Name: "test", Workers: 4, Least: 4, Most: 8, Open: func(context.Context, Lane) (testWork, error) {
+		mine := strconv.FormatInt(opened.Add(1), 10)
+		return testWork{
+			Call: calling(func(context.Context, Row) testAnswer { return testAnswer{Value: mine} }),
+			Settle: func(_ context.Context, _ *postgres.Tx, batch *testBatch) error {
 				for _, result := range batch.Results {
 					assert.Equal(t, mine, result.Value, "rows are settled by the work that did them")
 				}
@@ -130,44 +131,33 @@ func TestABusyLaneIsOpenedAgainByTheSameDrainer(t *testing.T) {
 			},
 		}, nil
 	}}
-	w := newWorld(t, clock.NewSynced(), kind)
-	w.work(t)
-	lane := w.open(t, "test")
-	w.add(t, "test", lane, rows(2*openFor*sliceRows+sliceRows)...)
-	eventually(t, "all rows", func() bool { return w.idle(t) })
+	f := newFixture(t, clock.NewSynced(), kind)
+	f.work(t)
+	lane := f.open(t, "test")
+	f.add(t, "test", lane, rows(2*openFor*sliceRows+sliceRows)...)
+	eventually(t, "all rows", func() bool { return f.idle(t) })
 	assert.GreaterOrEqual(t, opened.Load(), int64(3), "what a busy lane works by does not age for ever")
-	woken, err := postgres.One[int64](t.Context(), w.db.System("test"), `SELECT pg_sequence_last_value('river.river_job_id_seq')`, nil)
+	woken, err := postgres.One[int64](t.Context(), f.db.System("test"), `SELECT pg_sequence_last_value('river.river_job_id_seq')`, nil)
 	require.NoError(t, err)
 	assert.Less(t, woken, opened.Load(), "nobody else waits: it needs no new wake-up")
 }
 
-func TestALaneThatCannotBeOpenedAgainIsTriedLater(t *testing.T) {
+func TestOpen_Fails_TriedLater(t *testing.T) {
 	t.Parallel()
 	var opened, done atomic.Int64
-	w := newWorld(t, clock.NewSynced(), Kind{Name: "test", Workers: 4, Least: 4, Most: 8, Open: func(context.Context, Lane) (Work, error) {
+	f := newFixture(t, clock.NewSynced(), testKind{Name: "test", Workers: 4, Least: 4, Most: 8, Open: func(context.Context, Lane) (testWork, error) {
 		if opened.Add(1) == 2 {
-			return Work{}, errPlanned
+			return testWork{}, errPlanned
 		}
-		return Work{Do: func(context.Context, Row) Result {
+		return testWork{Call: calling(func(context.Context, Row) testAnswer {
 			done.Add(1)
-			return Result{}
-		}}, nil
+			return testAnswer{}
+		})}, nil
 	}})
-	w.work(t)
+	f.work(t)
 	all := rows((openFor + 1) * sliceRows)
-	w.add(t, "test", w.open(t, "test"), all...)
-	eventually(t, "all rows", func() bool { return w.idle(t) })
+	f.add(t, "test", f.open(t, "test"), all...)
+	eventually(t, "all rows", func() bool { return f.idle(t) })
 	assert.Equal(t, int64(len(all)), done.Load())
 	assert.GreaterOrEqual(t, opened.Load(), int64(3))
-}
-
-func TestPace_OutlivesOpening(t *testing.T) {
-	t.Parallel()
-	var d drain
-	d.setPace(1)
-	require.Zero(t, d.pace())
-	d.setPace(2)
-	require.Positive(t, d.pace(), "what was started before still counts")
-	d.setPace(0)
-	require.Nil(t, d.limiter)
 }

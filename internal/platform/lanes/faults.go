@@ -1,9 +1,11 @@
 package lanes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/fault"
@@ -11,14 +13,16 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Classes of what nobody foresaw.
+// Classes of faults. Three faults of one class set a row aside.
 const (
 	classPanic  = "panic"
 	classBegin  = "begin"
-	classDo     = "do"
+	classCall   = "do"
 	classSettle = "settle"
 	classHung   = "hung"
 	classDeath  = "death"
+	// classUnsettled sets a row aside at once.
+	classUnsettled = "unsettled"
 )
 
 // asideAfter is how often a row may fail in one class before it is set aside.
@@ -48,15 +52,17 @@ FROM lane_faults
 WHERE lane_id = @lane_id AND id = ANY (@ids)`
 
 // judgeTx counts faults and says which rows are tried again and which are set aside.
-func judgeTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, failed []Result) ([]faultRow, error) {
-	if len(failed) == 0 {
+func (d *drain[T, R]) judgeTx(ctx context.Context, tx *postgres.Tx, results []Result[T, R]) ([]faultRow, error) {
+	var judged []faultRow
+	for _, result := range results {
+		if result.Fault != nil {
+			judged = append(judged, faultRow{Row: result.Row, class: cmp.Or(result.class, classCall), reason: brief(result.Fault), times: 1})
+		}
+	}
+	if len(judged) == 0 {
 		return nil, nil
 	}
-	rows := make([]ids.Any, len(failed))
-	for i, result := range failed {
-		rows[i] = result.Row.ID
-	}
-	before, err := postgres.Many[knownFault](ctx, tx, sqlKnownFaults, postgres.Args{"lane_id": lane, "ids": rows})
+	before, err := postgres.Many[knownFault](ctx, tx, sqlKnownFaults, postgres.Args{"lane_id": d.ID, "ids": idsOf(judged)})
 	if err != nil {
 		return nil, err
 	}
@@ -64,20 +70,36 @@ func judgeTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, failed []Result
 	for _, one := range before {
 		known[one.ID] = one
 	}
-	judged := make([]faultRow, len(failed))
-	for i, result := range failed {
-		times := 1
-		if earlier := known[result.Row.ID]; earlier.Class == result.class {
-			times = earlier.Times + 1
+	for i := range judged {
+		one := &judged[i]
+		if earlier := known[one.ID]; earlier.Class == one.class {
+			one.times = earlier.Times + 1
 		}
-		judged[i] = faultRow{
-			Row: result.Row, class: result.class, reason: brief(result.Fault), times: times, aside: times >= asideAfter,
-		}
+		one.aside = one.times >= asideAfter || one.class == classUnsettled
 	}
 	return judged, nil
 }
 
-// brief keeps a reason readable.
+func idsOf(rows []faultRow) []ids.Any {
+	all := make([]ids.Any, len(rows))
+	for i, row := range rows {
+		all[i] = row.ID
+	}
+	return all
+}
+
+// asideOf are the rows that a settlement sets aside, as their kind gets them.
+func asideOf[T, R any](results []Result[T, R], judged []faultRow) (rows []Aside[T]) {
+	for _, one := range judged {
+		if one.aside {
+			at := slices.IndexFunc(results, func(r Result[T, R]) bool { return r.Row.ID == one.ID })
+			rows = append(rows, Aside[T]{Row: one.Row, Task: results[at].Task, Reason: one.reason})
+		}
+	}
+	return rows
+}
+
+// brief cuts a reason to a readable length.
 func brief(err error) string {
 	const most = 500
 	text := fmt.Sprint(err)
@@ -98,22 +120,22 @@ func recordFaultsTx(ctx context.Context, tx *postgres.Tx, s settlement, now time
 	if n == 0 {
 		return nil
 	}
-	rows, keys := make([]ids.Any, n), make([]ids.Any, n)
+	keys := make([]ids.Any, n)
 	priorities, times, asides := make([]int16, n), make([]int16, n), make([]bool, n)
 	classes, reasons := make([]string, n), make([]string, n)
 	for i, f := range s.faults {
-		rows[i], keys[i], classes[i], reasons[i], asides[i] = f.ID, f.Key, f.class, f.reason, f.aside
+		keys[i], classes[i], reasons[i], asides[i] = f.Key, f.class, f.reason, f.aside
 		priorities[i], times[i] = int16(f.Priority), int16(f.times) //nolint:gosec // small
 	}
 	_, err := tx.Exec(ctx, sqlRecordFaults, postgres.Args{
-		"lane_id": s.ID, "ids": rows, "keys": keys, "priorities": priorities, "classes": classes, "times": times,
+		"lane_id": s.ID, "ids": idsOf(s.faults), "keys": keys, "priorities": priorities, "classes": classes, "times": times,
 		"reasons": reasons, "asides": asides, "now": now,
 	})
 	return err
 }
 
-// Aside is a row that was set aside.
-type Aside struct {
+// AsideRow is a row that was set aside, as an operator sees it.
+type AsideRow struct {
 	LaneID ids.Any
 	OrgID  ids.Org
 	Kind   string
@@ -132,8 +154,8 @@ ORDER BY f.at, f.id
 LIMIT @limit`
 
 // Aside lists rows that were set aside, oldest first.
-func (l *Lanes) Aside(ctx context.Context, limit int) ([]Aside, error) {
-	return postgres.Many[Aside](ctx, l.db.System("rows set aside"), sqlAside, postgres.Args{"limit": limit})
+func (l *Lanes) Aside(ctx context.Context, limit int) ([]AsideRow, error) {
+	return postgres.Many[AsideRow](ctx, l.db.System("rows set aside"), sqlAside, postgres.Args{"limit": limit})
 }
 
 const sqlRetry = `

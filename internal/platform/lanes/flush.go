@@ -3,70 +3,87 @@ package lanes
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
-	"github.com/parley-chat/parley/internal/fault"
-	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// finished takes a result from the goroutine that worked the row.
-func (d *drain) finished(result Result) {
-	if d.running[result.Row.ID].try != result.try {
-		return // it was given up for hung, and may have been begun again since
-	}
-	delete(d.running, result.Row.ID)
-	d.ended = clock.StartWatch()
-	d.finish(result)
+// flush is a settlement that is written beside the loop, so that calls go on while the database
+// writes. There is one at a time.
+type flush[T, R any] struct {
+	results []Result[T, R]
+	s       settlement
+	err     error
 }
 
-func (d *drain) finish(result Result) {
-	if result.unstarted {
-		delete(d.busyKeys, result.Row.Key)
-		d.dropKey(result.Row.Key) // taken again together with it, in their order
-		d.drained = false
-		return
-	}
-	if len(d.results) == 0 {
-		d.oldest = clock.StartWatch()
-	}
-	d.results = append(d.results, result)
-	d.urgent = d.urgent || result.Overloaded // the kind may want to block the lane before more rows start
-	if result.took > 0 {
-		d.latency += (int(result.took.Milliseconds()) - d.latency) / 4
-	}
-}
-
-// finishedMore takes what else has come in.
-func (d *drain) finishedMore() {
-	for {
-		select {
-		case result := <-d.done:
-			d.finished(*result)
-		default:
-			return
-		}
+// settleResults settles what is finished, and ends the lane's turn when it should.
+func (d *drain[T, R]) settleResults(ctx context.Context) (over bool, err error) {
+	idle := len(d.running) == 0
+	d.turn()
+	switch {
+	case idle && d.phase == ending:
+		return true, d.flush(ctx, settlement{ending: handOver})
+	case idle && d.rows.in(waiting) == 0 && d.supply == dry && d.linger() == 0:
+		return true, d.flush(ctx, settlement{ending: disarm})
+	case idle && d.phase == reopening && len(d.results) == 0:
+		return d.open(ctx)
+	case len(d.results) == 0:
+		return false, nil
+	case d.mayFlushBeside():
+		d.flushBeside(ctx)
+		return false, nil
+	default:
+		return false, d.flush(ctx, settlement{ending: keep})
 	}
 }
 
-func (d *drain) flushDue() bool {
-	return len(d.results) >= batchRows || d.urgent || len(d.results) > 0 && d.oldest.Elapsed() > d.kind.Gather
+func (d *drain[T, R]) flushDue() bool {
+	return len(d.results) >= batchRows || d.urgent || len(d.results) > 0 && d.oldest.Elapsed() > d.with.gather
 }
 
-// abandonHung gives up rows that ignore their deadline: a lane must not wait for ever.
-func (d *drain) abandonHung() {
-	for id, one := range d.running {
-		if one.watch.Elapsed() > d.kind.Timeout+startWithin {
-			delete(d.running, id)
-			d.finish(Result{Row: one.row, Fault: errors.New("it did not end within its time"), class: classHung})
-		}
+// mayFlushBeside tells that nothing in the results decides how the lane goes on.
+func (d *drain[T, R]) mayFlushBeside() bool {
+	return d.work.Call != nil && d.work.Settle != nil && !d.urgent && d.phase != ending && !d.probing && d.careful == 0 && !faulty(d.results)
+}
+
+func (d *drain[T, R]) flushBeside(ctx context.Context) {
+	mine := &flush[T, R]{results: d.results, s: settlement{ending: keep}, err: errLost}
+	d.describe(mine.results, &mine.s)
+	d.results, d.beside = nil, mine
+	go func() {
+		defer func() { d.flushed <- mine }()
+		mine.err = d.tryFlush(ctx, mine.results, &mine.s)
+	}()
+}
+
+// conclude goes on after a flush beside the loop. If it failed, results that came in since wait
+// until it is settled.
+func (d *drain[T, R]) conclude(ctx context.Context, done *flush[T, R]) error {
+	d.beside = nil
+	if done.err == nil {
+		d.settled(done.results, done.s)
+		return nil
+	}
+	since, urgent := d.results, d.urgent
+	d.results = done.results
+	err := d.answered(ctx, done.s, done.err)
+	d.results, d.urgent = since, urgent
+	return err
+}
+
+// awaitBeside lets no flush outlive its drainer.
+func (d *drain[T, R]) awaitBeside() {
+	if d.beside != nil {
+		<-d.flushed
 	}
 }
 
-// flush settles the results at hand and says what becomes of the lane. Rows stay unsettled
-// only when the lane is lost, or the database is away for longer than this process waits.
-func (d *drain) flush(ctx context.Context, s settlement) error {
+// flush settles the results at hand and says what becomes of the lane. Rows stay unsettled only
+// when the lane is lost, or the database does not answer for longer than the process lives.
+func (d *drain[T, R]) flush(ctx context.Context, s settlement) error {
 	d.leaving.Store(s.ending != keep)
 	d.describe(d.results, &s)
 	err := d.tryFlush(ctx, d.results, &s)
@@ -74,43 +91,39 @@ func (d *drain) flush(ctx context.Context, s settlement) error {
 }
 
 // answered goes on from the first try to settle the results at hand.
-func (d *drain) answered(ctx context.Context, s settlement, err error) error {
+func (d *drain[T, R]) answered(ctx context.Context, s settlement, err error) error {
 	results := d.results
 	for away(err) {
-		if err = d.pause(ctx, err); err != nil {
-			break
+		if err = d.pause(ctx, err); err == nil {
+			err = d.tryFlush(ctx, results, &s)
 		}
-		err = d.tryFlush(ctx, results, &s)
 	}
 	if s.ending == disarm {
-		d.e.lookAgain(d.Lane) // also if another try than the last did it
+		d.e.lookAgain(d.Lane) // also if another try than the last committed
 	}
 	switch {
 	case err == nil:
 		d.results, d.urgent = nil, false
 		d.settled(results, s)
 		return nil
-	case errors.Is(err, errLost) || away(err) || ctx.Err() != nil:
+	case errors.Is(err, errLost) || ctx.Err() != nil:
 		return err
-	case fault.Of(err) == fault.ServiceUnavailable:
-		return d.flushUnknown(ctx, s, err)
+	case errors.Is(err, errHandOver):
+		d.e.alarm(ctx, d.Lane, err)
+		s.unhanded = true
+		return d.answered(ctx, s, d.tryFlush(ctx, results, &s))
 	case len(results) > 1:
 		return d.flushEach(ctx, s)
-	case len(results) == 1 && results[0].class != classSettle:
-		// It cannot be settled: that is a fault of the row, recorded without asking the kind.
-		d.results[0].Fault, d.results[0].class = err, classSettle
-		return d.flush(ctx, s)
+	case len(results) == 1:
+		return d.flushAlone(ctx, s, err)
 	default:
 		return err
 	}
 }
 
-// away tells a database that did nothing from one that refused.
-func away(err error) bool { return postgres.Undone(err) }
-
-// flushEach settles results one by one after they could not be settled together, and
-// ends as was asked with the last.
-func (d *drain) flushEach(ctx context.Context, s settlement) error {
+// flushEach settles results one by one after they could not be settled together. The last one
+// ends the lane's turn as was asked.
+func (d *drain[T, R]) flushEach(ctx context.Context, s settlement) error {
 	all := d.results
 	for i := range all {
 		d.results = all[i : i+1]
@@ -119,14 +132,86 @@ func (d *drain) flushEach(ctx context.Context, s settlement) error {
 			one.ending = keep
 		}
 		if err := d.flush(ctx, one); err != nil {
-			return err // what is left is taken again by the next owner
+			return err // the next owner takes again what is left
 		}
 	}
 	return nil
 }
 
+// flushAlone settles a row whose result could not be settled, although it was alone. Its parts
+// are settled one by one, if it has any. Else the kind is told that the result is unknown, and
+// if it cannot settle that either, the row is a fault without it.
+func (d *drain[T, R]) flushAlone(ctx context.Context, s settlement, cause error) error {
+	result := &d.results[0]
+	if !result.begun {
+		return cause // the kind was not asked: the settlement itself is wrong
+	}
+	if d.work.Split != nil && !result.divided {
+		result.divided = true
+		if parts, rest := d.work.Split(result.Task); len(parts) > 0 {
+			err := d.flushParts(ctx, *result, parts)
+			switch {
+			case errors.Is(err, errHandOver):
+				d.e.alarm(ctx, d.Lane, err)
+				s.unhanded = true
+				result.begun, result.class, result.Fault = false, classUnsettled, err
+			case err != nil:
+				return err
+			}
+			result.Task = rest
+			return d.flush(ctx, s)
+		}
+	}
+	if result.Outcome != Unknown || result.class != classSettle {
+		result.Outcome, result.class, result.Answer = Unknown, classSettle, Answer[R]{Fault: cause}
+		return d.flush(ctx, s)
+	}
+	result.begun, result.Fault = false, cause
+	if d.work.Begin != nil {
+		result.class = classUnsettled // the row must not be called again without its kind knowing
+	}
+	return d.flush(ctx, s)
+}
+
+// flushParts settles each part of a row in a transaction of its own. A part that cannot be
+// settled is handed to SetAside. After a crash all parts are settled again.
+func (d *drain[T, R]) flushParts(ctx context.Context, of Result[T, R], parts []T) error {
+	for _, part := range parts {
+		one := of
+		one.Task, one.Part = part, true
+		err := d.untilAnswered(ctx, func(tx *postgres.Tx) error {
+			return d.settleOwn(ctx, tx, &Batch[T, R]{Lane: d.Lane, Results: []Result[T, R]{one}, blocking: &d.blocking})
+		})
+		if err != nil && !errors.Is(err, errLost) && ctx.Err() == nil {
+			reason := brief(err)
+			d.e.logger.WarnContext(ctx, "lane.part_set_aside", "lane", d.ID, "kind", d.Kind, "row", of.Row.ID, "reason", reason)
+			err = d.untilAnswered(ctx, func(tx *postgres.Tx) error {
+				return d.handOverTx(ctx, tx, []Aside[T]{{Row: of.Row, Task: part, Reason: reason}})
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untilAnswered runs a transaction of the lane's owner again while the database does not answer.
+func (d *drain[T, R]) untilAnswered(ctx context.Context, verb func(tx *postgres.Tx) error) error {
+	for {
+		d.loops.Add(1)
+		err := d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) error { return verb(tx) })
+		if !away(err) {
+			return err
+		}
+		if err := d.pause(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
 // describe says how the lane does.
-func (d *drain) describe(results []Result, s *settlement) {
+func (d *drain[T, R]) describe(results []Result[T, R], s *settlement) {
 	s.wake, s.concurrency, s.latencyMs = d.wake, d.slots, d.latency
 	s.clean = d.careful <= len(results) || s.ending == disarm
 	if d.probing && healthy(results) {
@@ -134,8 +219,8 @@ func (d *drain) describe(results []Result, s *settlement) {
 	}
 }
 
-// tryFlush touches nothing of the drain that changes: it may run beside its loop.
-func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) error {
+// tryFlush changes nothing of the drainer: it may run beside the loop.
+func (d *drain[T, R]) tryFlush(ctx context.Context, results []Result[T, R], s *settlement) error {
 	if d.work.Settle == nil && s.ending != handOver && !faulty(results) {
 		d.divide(results, s, nil)
 		kept, err := d.e.settles.Ask(ctx, *s)
@@ -146,18 +231,21 @@ func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) e
 	}
 	return d.e.ownedTx(ctx, s.wake, func(tx *postgres.Tx, block *time.Time) error {
 		again := *s
-		batch := &Batch{Lane: d.Lane, Results: append([]Result(nil), results...), blocking: &d.blocking}
-		if d.work.Settle != nil && len(results) > 0 {
-			if err := d.settleOwn(ctx, tx, batch); err != nil {
-				return err
-			}
+		batch := &Batch[T, R]{Lane: d.Lane, Results: slices.Clone(results), blocking: &d.blocking}
+		if err := d.settleOwn(ctx, tx, batch); err != nil {
+			return err
 		}
 		if batch.blocked != nil {
 			again.blocked = batch.blocked
 		}
-		judged, err := judgeTx(ctx, tx, d.ID, failed(batch.Results))
+		judged, err := d.judgeTx(ctx, tx, batch.Results)
 		if err != nil {
 			return err
+		}
+		if aside := asideOf(batch.Results, judged); len(aside) > 0 && !again.unhanded {
+			if err := d.handOverTx(ctx, tx, aside); err != nil {
+				return err
+			}
 		}
 		d.divide(batch.Results, &again, judged)
 		if err := d.e.settleTx(ctx, tx, again, block); err != nil {
@@ -168,46 +256,55 @@ func (d *drain) tryFlush(ctx context.Context, results []Result, s *settlement) e
 	})
 }
 
-// settleOwn lets the kind settle what did not fail.
-func (d *drain) settleOwn(ctx context.Context, tx *postgres.Tx, batch *Batch) error {
-	all := batch.Results
-	batch.Results = nil
-	for _, result := range all {
-		if result.Fault == nil {
-			batch.Results = append(batch.Results, result)
+// settleOwn lets the kind settle the rows that it knows to have begun. The others come after.
+func (d *drain[T, R]) settleOwn(ctx context.Context, tx *postgres.Tx, batch *Batch[T, R]) error {
+	if d.work.Settle == nil {
+		return nil
+	}
+	var begun, others []Result[T, R]
+	for _, result := range batch.Results {
+		if result.begun {
+			begun = append(begun, result)
+		} else {
+			others = append(others, result)
 		}
 	}
-	if len(batch.Results) > 0 {
-		if err := guard(func() error { return d.work.Settle(ctx, tx, batch) }); err != nil {
-			return err
-		}
+	if len(begun) == 0 {
+		return nil
 	}
-	batch.Results = append(batch.Results, failed(all)...)
+	batch.Results = begun
+	if err := guard(func() error { return d.work.Settle(ctx, tx, batch) }); err != nil {
+		return err
+	}
+	batch.Results = append(batch.Results, others...)
 	return nil
 }
 
-func failed(results []Result) (faults []Result) {
-	for _, result := range results {
-		if result.Fault != nil {
-			faults = append(faults, result)
-		}
+// handOverTx gives rows that are set aside to their kind.
+func (d *drain[T, R]) handOverTx(ctx context.Context, tx *postgres.Tx, rows []Aside[T]) error {
+	if d.kind.SetAside == nil {
+		return nil
 	}
-	return faults
+	err := guard(func() error { return d.kind.SetAside(ctx, tx, d.Lane, rows) })
+	if err != nil && !away(err) && !postgres.Repeatable(err) {
+		err = fmt.Errorf("%w: %w", errHandOver, err)
+	}
+	return err
 }
 
-func faulty(results []Result) bool { return len(failed(results)) > 0 }
-
-func healthy(results []Result) bool {
-	for _, result := range results {
-		if result.Fault != nil || result.Overloaded || !result.RetryAt.IsZero() {
-			return false
-		}
-	}
-	return len(results) > 0
+func faulty[T, R any](results []Result[T, R]) bool {
+	return slices.ContainsFunc(results, func(r Result[T, R]) bool { return r.Fault != nil })
 }
 
-// divide says which rows leave, which wait again and what that means for their keys.
-func (d *drain) divide(results []Result, s *settlement, judged []faultRow) {
+func healthy[T, R any](results []Result[T, R]) bool {
+	return len(results) > 0 && !slices.ContainsFunc(results, func(r Result[T, R]) bool {
+		return r.Fault != nil || r.Overloaded || !r.RetryAt.IsZero() || r.Outcome == Postponed
+	})
+}
+
+// divide says which rows leave, which wait again and what that means for their keys. Postponed
+// rows stay where they are.
+func (d *drain[T, R]) divide(results []Result[T, R], s *settlement, judged []faultRow) {
 	now := d.e.clock.Now()
 	s.gone, s.again, s.keys, s.faults = nil, nil, nil, judged
 	verdicts := make(map[ids.Any]faultRow, len(judged))
@@ -215,6 +312,9 @@ func (d *drain) divide(results []Result, s *settlement, judged []faultRow) {
 		verdicts[one.ID] = one
 	}
 	for _, result := range results {
+		if result.Outcome == Postponed {
+			continue
+		}
 		retry := result.RetryAt
 		if one, found := verdicts[result.Row.ID]; found {
 			if retry = (time.Time{}); !one.aside {
@@ -227,11 +327,11 @@ func (d *drain) divide(results []Result, s *settlement, judged []faultRow) {
 			again.DueAt = later(retry, now)
 			s.again = append(s.again, again)
 		}
-		d.divideKey(result, retry, s)
+		s.keys = append(s.keys, d.keyStates(result, retry)...)
 	}
 }
 
-// later keeps a retry after now: a row must not come back under the key that it leaves.
+// later keeps a retry after now: a row must not come back at the due time that it leaves.
 func later(retry, now time.Time) time.Time {
 	if retry.After(now) {
 		return retry
@@ -239,34 +339,46 @@ func later(retry, now time.Time) time.Time {
 	return now.Add(time.Millisecond)
 }
 
-func (d *drain) divideKey(result Result, retry time.Time, s *settlement) {
+// keyStates says what a result means for the other rows of its key.
+func (d *drain[T, R]) keyStates(result Result[T, R], retry time.Time) []keyState {
 	key := result.Row.Key
 	switch {
 	case key.IsZero():
-	case !retry.IsZero() && d.kind.Retries == Hold:
-		s.keys = append(s.keys, keyState{key: key, holder: result.Row.ID, until: retry})
+		return nil
+	case !retry.IsZero() && d.with.retries == Hold:
+		return []keyState{{key: key, holder: result.Row.ID, until: retry}}
 	case !result.KeyUntil.IsZero():
-		s.keys = append(s.keys, keyState{key: key, until: result.KeyUntil})
-	case d.kind.Retries == Hold:
-		s.keys = append(s.keys, keyState{key: key})
+		return []keyState{{key: key, until: result.KeyUntil}}
+	case d.with.retries == Hold:
+		return []keyState{{key: key}}
+	default:
+		return nil
 	}
 }
 
 // settled forgets rows that were settled and learns from them.
-func (d *drain) settled(results []Result, s settlement) {
-	if s.blocked != nil && !s.blocked.IsZero() {
-		d.waiting, d.ending = nil, true // the lane is handed over once the rows under way are settled
-	}
+func (d *drain[T, R]) settled(results []Result[T, R], s settlement) {
 	d.blocking.Store(false)
 	overloaded := false
 	for _, result := range results {
-		delete(d.busyKeys, result.Row.Key)
+		if result.Outcome == Postponed {
+			d.rows.release(result.Row)
+			d.supply = more
+		} else {
+			d.rows.settled(result.Row)
+		}
 		overloaded = overloaded || result.Overloaded
 	}
 	for _, key := range s.keys {
 		if !key.until.IsZero() {
-			d.dropKey(key.key)
+			d.rows.dropKey(key.key)
 		}
+	}
+	if len(s.again)+len(s.keys) > 0 && d.supply == dry {
+		d.supply = more // rows wait again, or a parked row of a key came back
+	}
+	if s.blocked != nil && !s.blocked.IsZero() {
+		d.end()
 	}
 	d.careful = max(0, d.careful-len(results))
 	if len(results) > 0 {
@@ -276,55 +388,7 @@ func (d *drain) settled(results []Result, s settlement) {
 	case overloaded:
 		d.slots = max(1, d.slots/2)
 	case len(results) > 0:
-		d.slots = min(d.slots+1, d.kind.Most)
+		d.slots = min(d.slots+1, d.with.most)
 	}
 	d.e.rows.Add(int64(len(results)))
-}
-
-// dropKey leaves rows alone whose key is held: they are taken again when it is free.
-func (d *drain) dropKey(key ids.Any) {
-	if key.IsZero() {
-		return
-	}
-	kept := d.waiting[:0]
-	for _, row := range d.waiting {
-		if row.Key != key {
-			kept = append(kept, row)
-		}
-	}
-	d.waiting = kept
-}
-
-const sqlStillThere = `
-SELECT EXISTS (
-    SELECT FROM lane_rows WHERE lane_id = @lane_id AND priority = @priority AND due_at = @due_at AND id = @id)`
-
-// flushUnknown finds out whether an unanswered commit was made: the fence waits for whoever
-// still holds the lane, and a row that was settled is not where it was.
-func (d *drain) flushUnknown(ctx context.Context, s settlement, cause error) error {
-	results, there := d.results, true
-	for err := cause; err != nil; {
-		err = d.e.ownedTx(ctx, d.wake, func(tx *postgres.Tx, _ *time.Time) (err error) {
-			if len(results) > 0 {
-				row := results[0].Row
-				there, err = postgres.One[bool](ctx, tx, sqlStillThere,
-					postgres.Args{"lane_id": d.ID, "priority": row.Priority, "due_at": row.DueAt, "id": row.ID})
-			}
-			return err
-		})
-		switch {
-		case away(err):
-			if err := d.pause(ctx, err); err != nil {
-				return err
-			}
-		case err != nil && !errors.Is(err, postgres.ErrUnanswered):
-			return err
-		}
-	}
-	if there {
-		return d.flush(ctx, s)
-	}
-	d.results, d.urgent = nil, false
-	d.settled(results, s)
-	return nil
 }

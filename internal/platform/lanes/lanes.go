@@ -1,14 +1,13 @@
-// Package lanes is the engine under sends, inbound callbacks and webhooks. A lane is a
-// line of waiting rows with one drainer at a time; River wakes lanes, lanes drain rows.
-// A lane that is dead, slow or blocked costs its neighbours nothing, because the unit of
-// scheduling is the lane and never the row.
+// Package lanes is the engine under sends, inbound callbacks and webhooks. A lane is a queue
+// of rows with one drainer at a time; River wakes lanes, lanes drain rows. A lane that is
+// dead, slow or blocked costs its neighbours nothing, because the unit of scheduling is the
+// lane and never the row.
 //
-// Rows are the truth, River is the clock and the hands: losing every job delays rows and
-// loses none. What a row means is known to its Kind alone.
+// Rows are the truth: losing every River job delays rows and loses none. What a row means is
+// known only to its Kind. CONTRIBUTING.md shows how to write one.
 package lanes
 
 import (
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -19,44 +18,17 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Kind is one sort of lane and how its rows are worked.
-type Kind struct {
-	// Name is also that of the queue on which the kind's lanes are woken.
-	Name string
-	// Open reads what the rows of a lane have in common. It is asked again every few turns of a busy lane.
-	Open func(ctx context.Context, lane Lane) (Work, error)
-	// Restore adds the organization's waiting rows again, out of the domain's own tables.
-	Restore func(ctx context.Context, tx *postgres.Tx) error
-	// Priorities is how many there are, 0 being the first; at most 4, at least 1.
-	Priorities int
-	// LaterPerSecond, unless zero, is how many rows of later priorities one lane starts in a
-	// second, spread evenly.
-	LaterPerSecond int
-	// Retries says what a row that waits for its retry does to the others of its key.
-	Retries Rule
-	// Least and Most bound how many rows of one lane are worked at once.
-	Least, Most int
-	// Gather is how long a result may wait for others; zero is 50 ms.
-	Gather time.Duration
-	// Timeout is how long one row may take.
-	Timeout time.Duration
-	// Workers and SlowWorkers are how many lanes a process drains at once.
-	Workers, SlowWorkers int
-	// PerRow runs one River job for each row instead: no order, no fairness, no lanes.
-	PerRow bool
-}
-
 // Rule is what happens to the rows of a key while one of them waits for its retry.
 type Rule int
 
 const (
 	// Pass lets later rows go on: order holds among first tries.
 	Pass Rule = iota
-	// Hold keeps later rows back until the one that waits is settled.
+	// Hold keeps later rows waiting until the one that waits for its retry is settled.
 	Hold
 )
 
-// Lane names a lane in the hands of its drainer.
+// Lane names one lane.
 type Lane struct {
 	ID   ids.Any
 	Org  ids.Org
@@ -66,93 +38,43 @@ type Lane struct {
 // Row is something that waits in a lane.
 type Row struct {
 	ID ids.Any
-	// Key, unless zero, has its rows worked one at a time and in order.
-	Key      ids.Any
+	// Key has its rows worked one at a time and in order. Zero is no key.
+	Key ids.Any
+	// Priority is 0 or 1. Rows of priority 0 start first, but one start in eight is the oldest
+	// row of priority 1.
 	Priority int
 	// DueAt is the earliest time to start; zero is now.
 	DueAt time.Time
-	// Value is what Read found.
-	Value any
 
 	taken clock.Watch
 }
 
-// startWithin is how long after it was taken a row may start: somebody who was stopped
-// for longer may no longer own the lane.
-const startWithin = 5 * time.Second
+// priorities is how many there are.
+const priorities = 2
 
-// Stale tells that it is too late to start the row.
-func (r Row) Stale() bool { return r.taken.Elapsed() > startWithin }
+const (
+	// startWithin is how long after its take a row may start: a process that stood still for
+	// longer may no longer own the lane.
+	startWithin = 5 * time.Second
+	// callWithin is how long after its begin a row may be called: an attempt that began and was
+	// never called looks like one whose process died.
+	callWithin = time.Second
+)
 
-// Span lists the ids of rows, with the least and the greatest of them: whoever reads
-// partitions needs to look only between.
-func Span(rows []Row) (all []ids.Any, least, greatest ids.Any) {
-	all = make([]ids.Any, len(rows))
-	for i, row := range rows {
-		all[i] = row.ID
-		if least.IsZero() || row.ID.Compare(least) < 0 {
-			least = row.ID
+// stale tells that it is too late to start the row.
+func (r Row) stale() bool { return r.taken.Elapsed() > startWithin }
+
+// Span returns the least and the greatest id of rows, for statements that read partitions by id.
+func Span(rows []ids.Any) (least, greatest ids.Any) {
+	for _, id := range rows {
+		if least.IsZero() || id.Compare(least) < 0 {
+			least = id
 		}
-		if row.ID.Compare(greatest) > 0 {
-			greatest = row.ID
+		if id.Compare(greatest) > 0 {
+			greatest = id
 		}
 	}
-	return all, least, greatest
-}
-
-// Work is what a kind does with the rows of one lane.
-type Work struct {
-	// Read, unless nil, finds what rows that are about to start are about, and may leave it
-	// in their Value.
-	Read func(ctx context.Context, rows []Row) error
-	// Begin, unless nil, runs in a transaction of the lane's owner that is committed before
-	// any of the rows is done.
-	Begin func(ctx context.Context, tx *postgres.Tx, rows []Row) error
-	// Do, unless nil, does one row outside of any transaction, beside others of the lane.
-	Do func(ctx context.Context, row Row) Result
-	// Settle, unless nil, writes what came out of rows, in the transaction of the owner that
-	// takes them out of the lane. It may change the results. After an error each row is
-	// settled alone. Other rows of the lane may be read and done meanwhile.
-	Settle func(ctx context.Context, tx *postgres.Tx, batch *Batch) error
-	// PerSecond, unless zero, is how many rows of the lane may start in a second.
-	PerSecond float64
-}
-
-// Result is what came out of a row.
-type Result struct {
-	Row Row
-	// Value is between Do and Settle.
-	Value any
-	// RetryAt, unless zero, keeps the row in the lane until then.
-	RetryAt time.Time
-	// KeyUntil, unless zero, keeps the rows of this key back until then.
-	KeyUntil time.Time
-	// Overloaded halves how many rows of the lane are done at once.
-	Overloaded bool
-	// Fault is a failure that the kind did not foresee. The row is tried again a little
-	// later; the third fault of one class sets it aside.
-	Fault error
-
-	class     string
-	try       int
-	took      time.Duration
-	unstarted bool
-}
-
-// Batch is what Settle settles.
-type Batch struct {
-	Lane    Lane
-	Results []Result
-
-	blocked *time.Time
-	// blocking tells the drain at once that no row may start.
-	blocking *atomic.Bool
-}
-
-// Block lets no row of the lane start before until. One row is then tried alone.
-func (b *Batch) Block(until time.Time) {
-	b.blocked = &until
-	b.blocking.Store(true)
+	return least, greatest
 }
 
 // Lanes adds rows and wakes lanes. It drains none: an Engine does.
@@ -161,37 +83,18 @@ type Lanes struct {
 	queue  *jobs.Queue
 	clock  clock.Clock
 	logger *slog.Logger
-	kinds  map[string]*Kind
+	kinds  map[string]registered
 	looker looker
 	busy   busy
-	// engine is there when this process also drains.
+	// engine is set while this process also drains.
 	engine atomic.Pointer[Engine]
 }
 
-// New needs no answer of the database. Kinds are registered before anything else is asked.
+// New makes no request to the database.
 func New(db *postgres.DB, queue *jobs.Queue, now clock.Clock, logger *slog.Logger) *Lanes {
-	l := &Lanes{db: db, queue: queue, clock: now, logger: logger, kinds: map[string]*Kind{}}
+	l := &Lanes{db: db, queue: queue, clock: now, logger: logger, kinds: map[string]registered{}}
 	l.looker.look = l.look
 	return l
-}
-
-// maxPriorities bounds what a statement asks for.
-const maxPriorities = 4
-
-// Register makes a kind known.
-func (l *Lanes) Register(kind Kind) {
-	kind.Priorities = min(max(kind.Priorities, 1), maxPriorities)
-	kind.Least = max(kind.Least, 1)
-	kind.Most = max(kind.Most, kind.Least)
-	kind.Workers = max(kind.Workers, 1)
-	kind.SlowWorkers = max(kind.SlowWorkers, 1)
-	if kind.Gather == 0 {
-		kind.Gather = gather
-	}
-	if kind.Timeout == 0 {
-		kind.Timeout = 15 * time.Second
-	}
-	l.kinds[kind.Name] = &kind
 }
 
 // slowSuffix names the queue of a kind's slow lanes.
@@ -210,7 +113,7 @@ type wakeArgs struct {
 	Org  ids.Org `json:"org"`
 	Of   string  `json:"of"`
 	Slow bool    `json:"slow,omitempty"`
-	// Timer jobs own nothing: they arm the lane when nobody else has.
+	// Timer jobs own no lane: they arm the lane if it is still idle.
 	Timer bool `json:"timer,omitempty"`
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
@@ -54,27 +55,27 @@ func newBatch(t *testing.T, healthy int, poison ...string) *batch {
 	return b
 }
 
-func (b *batch) kind() lanes.Kind {
-	return lanes.Kind{Name: "poisoned", Workers: 20, Least: 4, Most: 16, Open: func(context.Context, lanes.Lane) (lanes.Work, error) {
-		return lanes.Work{Do: b.do, Settle: b.settle}, nil
+func (b *batch) kind() callKind {
+	return callKind{Name: "poisoned", Workers: 20, Least: 4, Most: 16, Open: func(context.Context, lanes.Lane) (callWork, error) {
+		return callWork{Call: b.call, Settle: b.settle}, nil
 	}}
 }
 
 func (b *batch) is(row lanes.Row, how string) bool { return b.poison[row.ID] == how && !b.cured.Load() }
 
-func (b *batch) do(_ context.Context, row lanes.Row) lanes.Result {
+func (b *batch) call(_ context.Context, row lanes.Row, _ string) callAnswer {
 	b.calls.Add(1)
 	time.Sleep(between(5*time.Millisecond, 15*time.Millisecond))
 	switch {
 	case b.is(row, panics):
 		panic(errPoison)
 	case b.is(row, faults):
-		return lanes.Result{Fault: errPoison}
+		return callAnswer{Fault: errPoison}
 	}
-	return lanes.Result{}
+	return callAnswer{}
 }
 
-func (b *batch) settle(ctx context.Context, tx *postgres.Tx, done *lanes.Batch) error {
+func (b *batch) settle(ctx context.Context, tx *postgres.Tx, done *callBatch) error {
 	for _, one := range done.Results {
 		if b.is(one.Row, refuses) {
 			return fmt.Errorf("cannot settle: %w", errPoison)
@@ -86,9 +87,15 @@ func (b *batch) settle(ctx context.Context, tx *postgres.Tx, done *lanes.Batch) 
 // work drains the lanes in this process until it is stopped.
 func (b *batch) work(t *testing.T) (stop func()) {
 	t.Helper()
-	engine, set := lanes.NewEngine(b.known, b.db), jobs.NewSet()
+	return runEngine(t, b.db, b.known, b.clock, slog.New(slog.DiscardHandler))
+}
+
+// runEngine drains lanes in this process until the test ends or stop is called.
+func runEngine(t *testing.T, db *postgres.DB, known *lanes.Lanes, now clock.Clock, logger *slog.Logger) (stop func()) {
+	t.Helper()
+	engine, set := lanes.NewEngine(known, db), jobs.NewSet()
 	engine.Handle(set)
-	runner, err := jobs.NewRunner(b.db, b.clock, slog.New(slog.DiscardHandler), set)
+	runner, err := jobs.NewRunner(db, now, logger, set)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var group sync.WaitGroup
@@ -166,7 +173,7 @@ func (b *batch) faulted(t *testing.T) {
 func (b *batch) setAside(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	var aside []lanes.Aside
+	var aside []lanes.AsideRow
 	require.Eventually(t, func() bool {
 		var err error
 		aside, err = b.known.Aside(t.Context(), 100)

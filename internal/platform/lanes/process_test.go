@@ -15,6 +15,14 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
+// The processes work kinds whose tasks and values are text.
+type (
+	callKind   = lanes.Kind[string, string]
+	callWork   = lanes.Work[string, string]
+	callAnswer = lanes.Answer[string]
+	callBatch  = lanes.Batch[string, string]
+)
+
 // site is a database whose lanes are drained by processes, and what was added to it.
 type site struct {
 	url, dir string
@@ -35,14 +43,14 @@ CREATE TABLE settled (
 )`
 
 // newSite opens so many lanes, of four organizations.
-func newSite(t *testing.T, url string, kind lanes.Kind, wanted int) *site {
+func newSite[T, R any](t *testing.T, url string, kind lanes.Kind[T, R], wanted int) *site {
 	t.Helper()
 	s := &site{url: url, dir: t.TempDir(), db: connect(t, "site", url), clock: clock.NewSynced()}
 	quiet := slog.New(slog.DiscardHandler)
 	queue, err := jobs.NewQueue(s.db, s.clock, quiet)
 	require.NoError(t, err)
 	s.known = lanes.New(s.db, queue, s.clock, quiet)
-	s.known.Register(kind)
+	lanes.Register(s.known, kind)
 	ctx := t.Context()
 	_, err = postgres.InSystemTx(ctx, s.db, "test", func(tx *postgres.Tx) (int64, error) { return tx.Exec(ctx, sqlResults, nil) })
 	require.NoError(t, err)
@@ -109,10 +117,12 @@ type result struct {
 	At    time.Time
 }
 
-func settleTx(ctx context.Context, tx *postgres.Tx, by string, batch *lanes.Batch) error {
-	rows := make([]ids.Any, len(batch.Results))
-	for i, one := range batch.Results {
-		rows[i] = one.Row.ID
+func settleTx(ctx context.Context, tx *postgres.Tx, by string, batch *callBatch) error {
+	rows := []ids.Any{}
+	for _, one := range batch.Results {
+		if one.Fault == nil && one.RetryAt.IsZero() {
+			rows = append(rows, one.Row.ID)
+		}
 	}
 	_, err := tx.Exec(ctx, sqlSettled, postgres.Args{"by": by, "ids": rows})
 	return err

@@ -87,7 +87,7 @@ func (p plan) work(ctx context.Context, t *testing.T) {
 	queue, err := jobs.NewQueue(db, now, logger)
 	require.NoError(t, err)
 	known := lanes.New(db, queue, now, logger)
-	known.Register(p.kind(&notebook{file: notes}))
+	lanes.Register(known, p.kind(&notebook{file: notes}))
 	engine, set := lanes.NewEngine(known, db), jobs.NewSet()
 	engine.Handle(set)
 	runner, err := jobs.NewRunner(db, now, logger, set)
@@ -107,18 +107,18 @@ ON CONFLICT (id) DO UPDATE SET times = settled.times + 1`
 
 // kind notes each call where no death of the process can undo it, and each settlement
 // where only the lane's owner can.
-func (p plan) kind(notes *notebook) lanes.Kind {
-	return lanes.Kind{
+func (p plan) kind(notes *notebook) callKind {
+	return callKind{
 		Name: calling, Workers: p.Workers, SlowWorkers: 4, Least: p.Least, Most: p.Most,
-		Open: func(context.Context, lanes.Lane) (lanes.Work, error) {
-			return lanes.Work{
-				Do: func(_ context.Context, row lanes.Row) lanes.Result {
+		Open: func(context.Context, lanes.Lane) (callWork, error) {
+			return callWork{
+				Call: func(_ context.Context, row lanes.Row, _ string) callAnswer {
 					notes.write(started, row.ID)
 					time.Sleep(between(p.Shortest, p.Longest))
 					notes.write(ended, row.ID)
-					return lanes.Result{}
+					return callAnswer{}
 				},
-				Settle: func(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch) error {
+				Settle: func(ctx context.Context, tx *postgres.Tx, batch *callBatch) error {
 					if err := settleTx(ctx, tx, p.Name, batch); err != nil || p.Settling == 0 {
 						return err
 					}

@@ -20,7 +20,7 @@ import (
 type gate struct {
 	// overtaken is told of lanes that a watchdog gives to somebody else.
 	overtaken func(lanes []ids.Any)
-	// nameOf is what the story calls a lane.
+	// nameOf is what the log calls a lane.
 	nameOf func(lane ids.Any) string
 
 	mu      sync.Mutex
@@ -53,11 +53,11 @@ func onCommit(ctx context.Context, report func()) context.Context {
 	return context.WithValue(ctx, committedKey{}, report)
 }
 
-// statements are the ones that the story calls by name.
+// statements are the ones that the log calls by name.
 func statements() map[string]string {
 	return map[string]string{
 		sqlTake: "take", sqlSettle: "settle", sqlFence: "fence", sqlAdd: "add", sqlAddOne: "add", sqlArm: "arm", sqlArmOne: "arm", sqlLook: "look",
-		sqlLock: "lock", sqlSetTimers: "set timers", sqlStillThere: "still there", sqlArmByTimer: "arm by timer",
+		sqlLock: "lock", sqlSetTimers: "set timers", sqlOutcome: "outcome", sqlPark: "park", sqlArmByTimer: "arm by timer",
 		sqlSweep: "sweep", sqlForget: "forget", sqlBeat: "beat",
 		sqlOverdue: "overdue", sqlTakeOver: "take over", sqlBlock: "block", sqlUnblock: "unblock", sqlHurry: "hurry", sqlSuspect: "suspect",
 		sqlKnownFaults: "known faults", sqlRecordFaults: "record faults",
@@ -66,7 +66,7 @@ func statements() map[string]string {
 
 // locking are those after which others wait for the transaction: it is not stopped any
 // more, or they would wait in the database, where the test cannot see them.
-var locking = []string{"settle", "fence", "arm", "lock", "set timers", "arm by timer", "take over", "block", "unblock", "suspect"}
+var locking = []string{"settle", "fence", "arm", "lock", "set timers", "arm by timer", "take over", "block", "unblock", "suspect", "park"}
 
 var named = statements()
 

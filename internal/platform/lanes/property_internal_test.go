@@ -1,6 +1,7 @@
 package lanes
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -19,21 +20,22 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// cast is who plays: drawn once for each play.
-type cast struct {
-	// Calm plays know no crash and no silence: then nothing but the engine's own looking
+// config is who runs: drawn once for each run.
+type config struct {
+	// Calm runs know no crash and no silence: then nothing but the engine's own looking
 	// may be needed, and every row is done exactly once.
 	Calm        bool
-	Lanes       []laneOf
+	Lanes       []laneConfig
 	Workers     int
 	Least, Most int
 }
 
-type laneOf struct {
-	Rule     Rule
-	Work     workOf
-	Pace     float64
-	Unopened int
+type laneConfig struct {
+	Rule       Rule
+	Work       workShape
+	Pace       float64
+	OpenFails  int
+	AsideFails bool
 }
 
 type verb string
@@ -47,6 +49,7 @@ const (
 	passes    verb = "pass"
 	jumps     verb = "jump"
 	retires   verb = "retire"
+	cutsOff   verb = "cut off"
 	starts    verb = "start"
 	holds     verb = "block"
 	lifts     verb = "unblock"
@@ -57,17 +60,17 @@ const (
 	rescues   verb = "rescue"
 )
 
-type fate string
+type commit string
 
 const (
-	commits       fate = "commits"
-	rollsBack     fate = "rolls back"
-	rollsBackLate fate = "rolls back late"
+	commits       commit = "commits"
+	rollsBack     commit = "rolls back"
+	rollsBackLate commit = "rolls back late"
 )
 
 type script []step
 
-// GoString leaves it to the story what happens.
+// GoString is short: the log tells what happens.
 func (s script) GoString() string { return fmt.Sprintf("%d steps", len(s)) }
 
 // step is one thing that happens.
@@ -75,13 +78,13 @@ type step struct {
 	Do         verb
 	Who, Which int
 	Rows       []newRow
-	Fate       fate
+	Commit     commit
 }
 
 type newRow struct {
 	Lane, Key, Priority int
 	Due                 time.Duration
-	Plan                []outcome
+	Plan                []plan
 }
 
 // oneOf draws each of the values equally often: rapid's own generators prefer the first ones.
@@ -106,14 +109,15 @@ func upTo(most int) *rapid.Generator[int] {
 	return oneOf(numbers...)
 }
 
-func casts(calm bool) *rapid.Generator[cast] {
-	return rapid.Custom(func(t *rapid.T) cast {
-		c := cast{Calm: calm, Workers: oneOf(8, 1, 40).Draw(t, "workers"), Least: oneOf(1, 4).Draw(t, "least")}
+func configs(calm bool) *rapid.Generator[config] {
+	return rapid.Custom(func(t *rapid.T) config {
+		c := config{Calm: calm, Workers: oneOf(8, 1, 40).Draw(t, "workers"), Least: oneOf(1, 4).Draw(t, "least")}
 		c.Most = c.Least * oneOf(1, 3).Draw(t, "most")
-		c.Lanes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) laneOf {
-			return laneOf{
-				Rule: oneOf(Hold, Pass).Draw(t, "rule"), Work: oneOf(doOnly, doSettle, beginDo, beginToEnd, settleAlone).Draw(t, "work"),
-				Pace: oneOf(0.0, 0, 0, 20).Draw(t, "pace"), Unopened: oneOf(0, 0, 0, 1).Draw(t, "unopened"),
+		c.Lanes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) laneConfig {
+			return laneConfig{
+				Rule: oneOf(Hold, Pass).Draw(t, "rule"), Work: oneOf(callOnly, callSettle, withLedger, withLedger, withLedger, settleOnly).Draw(t, "work"),
+				Pace: oneOf(0.0, 0, 0, 20).Draw(t, "pace"), OpenFails: oneOf(0, 0, 0, 1).Draw(t, "open fails"),
+				AsideFails: oneOf(false, false, false, true).Draw(t, "aside fails"),
 			}
 		}), 1, 3).Draw(t, "lanes")
 		return c
@@ -123,11 +127,11 @@ func casts(calm bool) *rapid.Generator[cast] {
 func newRows() *rapid.Generator[newRow] {
 	return rapid.Custom(func(t *rapid.T) newRow {
 		return newRow{
-			Lane: upTo(2).Draw(t, "lane"), Key: oneOf(1, 1, 2, 0).Draw(t, "key"), Priority: oneOf(0, 0, 0, 1, 3).Draw(t, "priority"),
+			Lane: upTo(2).Draw(t, "lane"), Key: oneOf(1, 1, 2, 0).Draw(t, "key"), Priority: oneOf(0, 0, 0, 1, 1).Draw(t, "priority"),
 			Due: oneOf(0, 0, 0, -time.Second, time.Millisecond, 700*time.Millisecond, 30*time.Second, 10*time.Minute).Draw(t, "due"),
 			Plan: rapid.SliceOfN(oneOf(
-				goesWell, goesWell, goesWell, goesWell, goesWell, goesWell, goesWell, goesWell,
-				retries, retries, retriesNow, fails, fails, panics, paces, paces, overloads, blocks, unsettled, unbeginning,
+				succeeds, succeeds, succeeds, succeeds, succeeds, succeeds, succeeds, succeeds, succeeds,
+				retries, retries, retriesNow, faults, faults, panics, hangs, paces, paces, overloads, blocks, cannotSettle, cannotBegin, refused,
 			), 0, 4).Draw(t, "plan"),
 		}
 	})
@@ -136,7 +140,7 @@ func newRows() *rapid.Generator[newRow] {
 // weights say how often each thing happens.
 func weights(calm bool) (verbs []verb) {
 	often := map[verb]int{
-		goesOn: 24, adds: 6, fetches: 4, passes: 4, races: 3, lifts: 2, starts: 2, flows: 1, jumps: 1, holds: 1, retires: 1,
+		goesOn: 24, adds: 6, fetches: 4, passes: 4, races: 3, lifts: 2, starts: 2, flows: 1, jumps: 1, holds: 1, retires: 1, cutsOff: 1,
 	}
 	if !calm {
 		maps.Copy(often, map[verb]int{crashes: 3, takesOver: 4, sweeps: 2, watches: 1, rescues: 1})
@@ -153,99 +157,114 @@ func steps(calm bool) *rapid.Generator[step] {
 		s := step{Do: oneOf(verbs...).Draw(t, "do"), Who: upTo(3).Draw(t, "who"), Which: upTo(11).Draw(t, "which")}
 		if s.Do == adds {
 			s.Rows = rapid.SliceOfN(newRows(), 1, 4).Draw(t, "rows")
-			s.Fate = oneOf(commits, commits, commits, commits, rollsBack, rollsBackLate).Draw(t, "fate")
+			s.Commit = oneOf(commits, commits, commits, commits, rollsBack, rollsBackLate).Draw(t, "commit")
 		}
 		return s
 	})
 }
 
-// theatre is the database of all plays of a test.
-type theatre struct {
+// simDatabase is the database of all runs of a test.
+type simDatabase struct {
 	url string
 	org ids.Org
-	// first is the story of the first play that went wrong: rapid may fail to repeat it.
+	// first is the log of the first run that failed: rapid may be unable to repeat it.
 	first string
 }
 
-func newTheatre(t *testing.T) *theatre {
+func newSimDatabase(t *testing.T) *simDatabase {
 	t.Helper()
 	address, err := url.Parse(pgtest.URL(t))
 	require.NoError(t, err)
 	query := address.Query()
-	query.Set("synchronous_commit", "off") // no play outlives the server
+	query.Set("synchronous_commit", "off") // no run outlives the server
 	address.RawQuery = query.Encode()
-	w := worldOn(t, pgtest.Connect(t, address.String()), clock.NewManual(pgtest.Start()))
-	_, err = postgres.InSystemTx(t.Context(), w.db, "test", func(tx *postgres.Tx) (int64, error) {
-		return tx.Exec(t.Context(), `CREATE TABLE play_notes (note text NOT NULL, row_id uuid NOT NULL)`, nil)
+	f := fixtureOn(t, pgtest.Connect(t, address.String()), clock.NewManual(pgtest.Start()))
+	_, err = postgres.InSystemTx(t.Context(), f.db, "test", func(tx *postgres.Tx) (int64, error) {
+		_, err := tx.Exec(t.Context(), `CREATE TABLE sim_notes (note text NOT NULL, row_id uuid NOT NULL)`, nil)
+		if err != nil {
+			return 0, err
+		}
+		return tx.Exec(t.Context(), `CREATE TABLE sim_attempts (
+			row_id uuid NOT NULL, n int NOT NULL, settled int NOT NULL DEFAULT 0, outcome int, PRIMARY KEY (row_id, n))`, nil)
 	})
 	require.NoError(t, err)
-	h := &theatre{url: address.String(), org: w.org}
+	h := &simDatabase{url: address.String(), org: f.org}
 	t.Cleanup(func() {
 		if h.first != "" {
-			t.Logf("the first play that went wrong:\n%s", h.first)
+			t.Logf("the first run that failed:\n%s", h.first)
 		}
 	})
 	return h
 }
 
-func (h *theatre) play(t *testing.T, calm bool) {
+// check runs drawn scripts.
+func (h *simDatabase) check(t *testing.T, calm bool) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
-		who := casts(calm).Draw(rt, "cast")
+		with := configs(calm).Draw(rt, "config")
 		length := oneOf(2, 5, 10, 20, 40, 60, 80, 80, 100, 100).Draw(rt, "length")
-		script := rapid.Map(rapid.SliceOfN(steps(calm), length, length), func(all []step) script { return all }).Draw(rt, "script")
+		drawn := rapid.Map(rapid.SliceOfN(steps(calm), length, length), func(all []step) script { return all }).Draw(rt, "script")
 		rapid.SyncTest(rt, func(rt *rapid.T) {
-			s := &stage{t: t, ctx: rt.Context(), url: h.url, org: h.org, cast: who, clock: clock.NewManual(pgtest.Start())}
-			s.raise()
-			defer s.strike()
-			for _, one := range script {
-				s.do(one)
-				if s.failed() {
-					break
+			s := h.run(t, rt.Context(), with, func(s *simulation) {
+				for _, one := range drawn {
+					if s.do(one); s.failed() {
+						return
+					}
 				}
-			}
-			if !s.failed() {
-				s.end()
-			}
+			})
 			if s.failed() {
-				story := strings.Join(s.story, "\n")
-				if h.first == "" {
-					h.first = fmt.Sprintf("%+v\n%s", who, story)
-				}
-				rt.Logf("%s", story)
+				rt.Logf("%s", strings.Join(s.log, "\n"))
 				rt.Fatalf("broken: %s", s.broken)
 			}
 		})
 	})
 }
 
-// raise prepares the stage: an empty database, open lanes and the first process.
-func (s *stage) raise() {
-	s.db = s.connect("play")
+// run runs one history and then lets everything end.
+func (h *simDatabase) run(t *testing.T, ctx context.Context, with config, history func(s *simulation)) *simulation { //nolint:revive // t first, as in helpers
+	t.Helper()
+	s := &simulation{t: t, url: h.url, org: h.org, config: with, clock: clock.NewManual(pgtest.Start())}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.setUp()
+	defer s.tearDown()
+	if history(s); !s.failed() {
+		s.end()
+	}
+	if s.failed() && h.first == "" {
+		h.first = fmt.Sprintf("%+v\n%s", with, strings.Join(s.log, "\n"))
+	}
+	return s
+}
+
+// setUp empties the database, opens the lanes and starts the first process.
+func (s *simulation) setUp() {
+	s.db = s.connect("simulation")
 	s.exec(`DELETE FROM lanes`, nil)
-	for _, table := range []string{"lane_rows", "lane_keys", "lane_faults", "play_notes", "river.river_job"} {
+	for _, table := range []string{"lane_rows", "lane_keys", "lane_faults", "sim_notes", "sim_attempts", "river.river_job"} {
 		s.exec(`DELETE FROM `+table, nil)
 	}
-	s.judge = &judge{
-		ctx: s.ctx, db: s.db, clock: s.clock, tellf: s.tellf, failf: s.failf, calm: s.cast.Calm,
-		lines: map[ids.Any]*line{}, parts: map[ids.Any]*part{},
+	s.checker = &checker{
+		ctx: s.ctx, db: s.db, clock: s.clock, logf: s.logf, failf: s.failf, calm: s.config.Calm,
+		lanes: map[ids.Any]*simLane{}, rows: map[ids.Any]*simRow{},
 	}
-	for i, lane := range s.cast.Lanes {
-		on := &line{
-			Lane: Lane{ID: playID(1, i), Org: s.org, Kind: kindOf(lane.Rule)}, name: fmt.Sprintf("L%d", i),
-			rule: lane.Rule, work: lane.Work, pace: lane.Pace, unopened: lane.Unopened, operator: make(chan struct{}, 1),
+	for i, lane := range s.config.Lanes {
+		on := &simLane{
+			Lane: Lane{ID: simID(1, i), Org: s.org, Kind: kindOf(lane.Rule)}, name: fmt.Sprintf("L%d", i),
+			rule: lane.Rule, work: lane.Work, pace: lane.Pace, openFails: lane.OpenFails, asideFails: lane.AsideFails,
+			operator: make(chan struct{}, 1),
 		}
-		s.lines = append(s.lines, on)
-		s.tellf("%s: %s, %s", on.name, on.Kind, on.work)
-		s.judge.lines[on.ID] = on
+		s.lanes = append(s.lanes, on)
+		s.logf("%s: %s, %s", on.name, on.Kind, on.work)
+		s.checker.lanes[on.ID] = on
 		s.exec(`INSERT INTO lanes (lane_id, org_id, kind) VALUES (@lane, @org, @kind)`,
 			postgres.Args{"lane": on.ID, "org": s.org, "kind": on.Kind})
 	}
-	s.begin()
+	s.startProcess()
 }
 
-// strike takes everything down: a play must leave no goroutine behind.
-func (s *stage) strike() {
+// tearDown ends everything: a run must leave no goroutine behind.
+func (s *simulation) tearDown() {
+	s.cancel()
 	for len(s.living) > 0 {
 		s.crash(s.living[0])
 	}
@@ -253,8 +272,8 @@ func (s *stage) strike() {
 	s.db.Close()
 }
 
-// playID is an id whose order has nothing to do with when it was made.
-func playID(noun byte, n int) (id ids.Any) {
+// simID is an id whose order has nothing to do with when it was made.
+func simID(noun byte, n int) (id ids.Any) {
 	var raw [16]byte
 	raw[0] = noun
 	binary.BigEndian.PutUint32(raw[4:], uint32(n)*2_654_435_769)
@@ -266,17 +285,17 @@ func playID(noun byte, n int) (id ids.Any) {
 	return id
 }
 
-func (s *stage) do(one step) {
+func (s *simulation) do(one step) {
 	time.Sleep(time.Microsecond) // no two steps happen at the same time
-	s.tellf("%s %d %d", one.Do, one.Who, one.Which)
+	s.logf("%s %d %d", one.Do, one.Who, one.Which)
 	p := s.anyone(one.Who)
-	on := s.lines[one.Which%len(s.lines)]
+	on := s.lanes[one.Which%len(s.lanes)]
 	switch one.Do {
 	case adds:
 		if len(p.gate.waiting()) > 6 { // a process has so many connections
 			s.flow(p)
 		}
-		s.add(p, s.newParts(one.Rows), one.Fate)
+		s.add(p, s.newSimRows(one.Rows), one.Commit)
 	case fetches:
 		s.fetch(p, 1+one.Which%3)
 	case goesOn:
@@ -293,9 +312,13 @@ func (s *stage) do(one step) {
 		s.clock.Move([]time.Duration{time.Millisecond, 5 * time.Second, time.Minute, 11 * time.Minute}[one.Which%4])
 	case retires:
 		p.retire()
+	case cutsOff:
+		p.retire()
+		s.checker.died(p)
+		p.engine.cut()
 	case starts:
 		if len(s.living) < 4 {
-			s.begin()
+			s.startProcess()
 		}
 	case holds:
 		until := []time.Time{s.clock.Now().Add(time.Second), s.clock.Now().Add(time.Minute), Forever()}[one.Who%3]
@@ -320,16 +343,16 @@ func (s *stage) do(one step) {
 	s.rest()
 }
 
-func (s *stage) passBy(one step) {
+func (s *simulation) passBy(one step) {
 	spans := []time.Duration{6 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 1200 * time.Millisecond, 6 * time.Second}
-	if s.cast.Calm {
+	if s.config.Calm {
 		spans = spans[:4]
 	}
 	s.pass(spans[one.Which%len(spans)], everyone)
 }
 
 // goOn lets some of those that wait go on, at once.
-func (s *stage) goOn(which, many int) {
+func (s *simulation) goOn(which, many int) {
 	type place struct {
 		p    *process
 		stop *stop
@@ -342,35 +365,37 @@ func (s *stage) goOn(which, many int) {
 	}
 	for i := range min(many, len(places)) {
 		at := places[(which+i)%len(places)]
-		s.tellf("  %s goes on: %s", at.p.name, at.stop.what)
+		s.logf("  %s goes on: %s", at.p.name, at.stop.what)
 		at.p.gate.release(at.stop)
 	}
 	s.rest()
 }
 
-func (s *stage) newParts(rows []newRow) (parts []*part) {
-	s.judge.mu.Lock()
-	defer s.judge.mu.Unlock()
+func (s *simulation) newSimRows(rows []newRow) (made []*simRow) {
+	s.checker.mu.Lock()
+	defer s.checker.mu.Unlock()
 	for _, row := range rows {
 		s.added++
-		one := &part{name: fmt.Sprintf("r%d", s.added), line: s.lines[row.Lane%len(s.lines)], plan: row.Plan}
-		one.Row = Row{ID: playID(2, s.added), Priority: row.Priority, DueAt: s.clock.Now().Add(row.Due)}
+		one := &simRow{name: fmt.Sprintf("r%d", s.added), lane: s.lanes[row.Lane%len(s.lanes)], plan: row.Plan, called: map[int]bool{}}
+		one.Row = Row{ID: simID(2, s.added), Priority: row.Priority, DueAt: s.clock.Now().Add(row.Due)}
 		if row.Key > 0 {
-			one.Key = playID(3, row.Key)
+			one.Key = simID(3, row.Key)
 		}
-		s.tellf("  %s: %s, key %d, priority %d, due %s, %v", one.name, one.line.name, row.Key, row.Priority, row.Due, row.Plan)
-		s.judge.parts[one.ID] = one
-		parts = append(parts, one)
+		s.logf("  %s: %s, key %d, priority %d, due %s, %v", one.name, one.lane.name, row.Key, row.Priority, row.Due, row.Plan)
+		s.checker.rows[one.ID] = one
+		made = append(made, one)
 	}
-	return parts
+	return made
 }
 
-func TestNoWakeUpIsLost(t *testing.T) {
+// Without a crash no wake-up is lost, and every row succeeds once.
+func TestProperty_Calm(t *testing.T) {
 	t.Parallel()
-	newTheatre(t).play(t, true)
+	newSimDatabase(t).check(t, true)
 }
 
-func TestNothingIsLostInACrash(t *testing.T) {
+// A crash repeats only rows that were under way, and loses none.
+func TestProperty_Crashes(t *testing.T) {
 	t.Parallel()
-	newTheatre(t).play(t, false)
+	newSimDatabase(t).check(t, false)
 }

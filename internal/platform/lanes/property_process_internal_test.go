@@ -26,7 +26,9 @@ type process struct {
 	lanes  *Lanes
 	engine *Engine
 	dog    *watchdog
-	pulses map[*drain]pulse
+	pulses map[*session]pulse
+	// lastBeat is when the process last heard of its lanes.
+	lastBeat time.Time
 	// retiring processes end what they have and begin nothing.
 	retiring bool
 
@@ -34,11 +36,11 @@ type process struct {
 	cancel context.CancelFunc
 }
 
-func (s *stage) begin() *process {
+func (s *simulation) startProcess() *process {
 	s.begun++
 	p := &process{
-		name: fmt.Sprintf("P%d", s.begun), pulses: map[*drain]pulse{},
-		gate: &gate{overtaken: s.judge.overtaken, nameOf: s.judge.nameOf, holding: map[*pgx.Conn]bool{}},
+		name: fmt.Sprintf("P%d", s.begun), pulses: map[*session]pulse{},
+		gate: &gate{overtaken: s.checker.overtaken, nameOf: s.checker.nameOf, holding: map[*pgx.Conn]bool{}},
 	}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	p.db = s.connect(p.name, p.gate)
@@ -46,14 +48,14 @@ func (s *stage) begin() *process {
 	s.must(err)
 	p.lanes = New(p.db, queue, s.clock, slog.New(slog.DiscardHandler))
 	for _, rule := range []Rule{Hold, Pass} {
-		kind := Kind{
-			Name: kindOf(rule), Retries: rule, Priorities: 4, Workers: s.cast.Workers, SlowWorkers: s.cast.Workers,
-			Least: s.cast.Least, Most: s.cast.Most,
-			Open: func(ctx context.Context, lane Lane) (Work, error) { return s.judge.open(ctx, p, lane) },
-		}
-		p.lanes.Register(kind)
+		Register(p.lanes, testKind{
+			Name: kindOf(rule), Retries: rule, Workers: s.config.Workers, SlowWorkers: s.config.Workers,
+			Least: s.config.Least, Most: s.config.Most, Timeout: 5 * time.Second, SetAside: s.checker.setAside,
+			Open: func(ctx context.Context, lane Lane) (testWork, error) { return s.checker.open(ctx, p, lane) },
+		})
 	}
 	p.engine = NewEngine(p.lanes, p.db)
+	p.engine.beforeCall = func(ctx context.Context, row Row) { s.checker.beforeCall(ctx, p, row) }
 	p.lanes.engine.Store(p.engine)
 	p.dog = &watchdog{e: p.engine, seen: map[ids.Any]sighting{}}
 	s.living = append(s.living, p)
@@ -67,7 +69,7 @@ func kindOf(rule Rule) string {
 	return "pass"
 }
 
-func (s *stage) connect(name string, tracers ...pgx.QueryTracer) *postgres.DB {
+func (s *simulation) connect(name string, tracers ...pgx.QueryTracer) *postgres.DB {
 	db, err := postgres.Open(s.ctx, postgres.Config{
 		URL: s.url, Name: name, MaxConns: 16, AcquireWait: 10 * time.Second,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: tracers,
@@ -77,8 +79,8 @@ func (s *stage) connect(name string, tracers ...pgx.QueryTracer) *postgres.DB {
 }
 
 // crash ends a process at once, wherever its goroutines stand.
-func (s *stage) crash(p *process) {
-	s.judge.died(p)
+func (s *simulation) crash(p *process) {
+	s.checker.died(p)
 	p.gate.kill()
 	p.cancel()
 	p.engine.cancel()
@@ -89,6 +91,9 @@ func (s *stage) crash(p *process) {
 
 // retire begins the end that a deployment brings.
 func (p *process) retire() {
+	if p.retiring {
+		return
+	}
 	p.retiring = true
 	p.lanes.engine.Store(nil)
 	p.engine.mu.Lock()
@@ -99,10 +104,17 @@ func (p *process) retire() {
 func (p *process) draining() int {
 	p.engine.mu.Lock()
 	defer p.engine.mu.Unlock()
-	return len(p.engine.drains)
+	return len(p.engine.sessions)
 }
 
-func (p *process) beat() error { return p.engine.beat(p.ctx, p.pulses) }
+func (p *process) beat() error {
+	asked := time.Now()
+	err := p.engine.beat(p.ctx, p.pulses)
+	if err == nil {
+		p.lastBeat = asked
+	}
+	return err
+}
 
 const sqlFetch = `
 UPDATE river.river_job
@@ -120,8 +132,8 @@ type fetchedJob struct {
 	Args string
 }
 
-// fetch is River's part: it gives due jobs to a process and notes what becomes of them.
-func (s *stage) fetch(p *process, limit int) int {
+// fetch is River's simRow: it gives due jobs to a process and notes what becomes of them.
+func (s *simulation) fetch(p *process, limit int) int {
 	due, err := postgres.InSystemTx(s.ctx, s.db, "fetch", func(tx *postgres.Tx) ([]fetchedJob, error) {
 		return postgres.Many[fetchedJob](s.ctx, tx, sqlFetch, postgres.Args{"now": s.clock.Now(), "limit": limit})
 	})
@@ -129,7 +141,7 @@ func (s *stage) fetch(p *process, limit int) int {
 	for _, job := range due {
 		var args wakeArgs
 		s.must(json.Unmarshal([]byte(job.Args), &args))
-		s.tellf("  %s gets job %d of %s, timer %t", p.name, job.ID, s.judge.nameOf(args.Lane), args.Timer)
+		s.logf("  %s gets job %d of %s, timer %t", p.name, job.ID, s.checker.nameOf(args.Lane), args.Timer)
 		go func() {
 			ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
 			defer cancel()
@@ -151,7 +163,7 @@ SET state = @state, scheduled_at = @at, finalized_at = @finalized, max_attempts 
 WHERE id = @id AND state = 'running'`
 
 // ended is what River notes of a job that was done, put off or failed.
-func (s *stage) ended(id int64, outcome error) {
+func (s *simulation) ended(id int64, outcome error) {
 	now := s.clock.Now()
 	args := postgres.Args{"id": id, "state": "completed", "at": now, "finalized": &now}
 	var later *rivertype.JobSnoozeError
@@ -167,12 +179,12 @@ func (s *stage) ended(id int64, outcome error) {
 // rescueAfter is as long as River waits for a job before it gives it to somebody else.
 const rescueAfter = 45 * time.Second
 
-func (s *stage) rescue() {
+func (s *simulation) rescue() {
 	s.exec(`UPDATE river.river_job SET state = 'retryable', scheduled_at = @now WHERE state = 'running' AND attempted_at <= @before`,
 		postgres.Args{"now": s.clock.Now(), "before": s.clock.Now().Add(-rescueAfter)})
 }
 
-func (s *stage) exec(sql string, args postgres.Args) {
+func (s *simulation) exec(sql string, args postgres.Args) {
 	_, err := postgres.InSystemTx(s.ctx, s.db, "test", func(tx *postgres.Tx) (int64, error) { return tx.Exec(s.ctx, sql, args) })
 	s.must(err)
 }

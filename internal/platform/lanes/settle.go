@@ -2,7 +2,6 @@ package lanes
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -14,20 +13,20 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// ending says what becomes of the lane with a settlement.
-type ending int
+// fate says what becomes of the lane with a settlement.
+type fate int
 
 const (
 	// keep goes on draining.
-	keep ending = iota
-	// disarm leaves an empty lane to whoever adds to it next.
+	keep fate = iota
+	// disarm leaves an empty lane idle: the next transaction that adds to it arms it.
 	disarm
 	// handOver gives the lane to a new job.
 	handOver
 )
 
-// settlement is what a drainer writes about its lane: rows that leave, rows that wait
-// again, keys held and freed.
+// settlement is what a drainer writes about its lane: rows that leave, rows that wait again,
+// keys held and freed.
 type settlement struct {
 	wake
 
@@ -37,12 +36,14 @@ type settlement struct {
 	concurrency int
 	latencyMs   int
 	clean       bool
-	ending      ending
+	ending      fate
 	// blocked, unless nil, is a new block of the lane; zero lifts one that is over.
 	blocked *time.Time
 	// at, unless zero, is the earliest time for the job of a hand-over.
 	at   time.Time
 	next int64
+	// unhanded rows are set aside without their kind, which failed to take them over.
+	unhanded bool
 }
 
 type keyState struct {
@@ -52,10 +53,8 @@ type keyState struct {
 	until time.Time
 }
 
-// errLost means that somebody else owns the lane now.
-var errLost = errors.New("the lane has another owner")
-
-// Only the owner's settlement counts; the lanes are locked in one order.
+// Only the owner's settlement counts. Lanes are locked in the order of their ids, so that
+// settlements of many lanes do not deadlock. A key that is freed gets its oldest parked row back.
 const sqlSettle = `
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @nexts::bigint[], @armed::boolean[], @slow::boolean[],
@@ -98,6 +97,20 @@ WITH asked AS MATERIALIZED (
         FROM unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_untils::timestamptz[]) AS f (lane_id, key, until)
         CROSS JOIN LATERAL (SELECT w.ctid FROM lane_keys w WHERE w.lane_id = f.lane_id AND w.key = f.key LIMIT 1) one
         WHERE f.until IS NULL AND f.lane_id IN (SELECT lane_id FROM mine)))
+), unparked AS (
+    UPDATE lane_rows r
+    SET due_at = r.parked_from, parked_from = NULL
+    WHERE r.ctid = ANY (ARRAY(
+        SELECT one.ctid
+        FROM unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_holders::uuid[]) AS f (lane_id, key, holder)
+        CROSS JOIN LATERAL (
+            SELECT p.ctid
+            FROM lane_rows p
+            WHERE p.lane_id = f.lane_id AND p.key = f.key AND p.due_at = 'infinity'
+            ORDER BY p.priority, p.parked_from, p.id
+            LIMIT 1
+        ) one
+        WHERE f.holder IS NULL AND f.lane_id IN (SELECT lane_id FROM mine)))
 )
 UPDATE lanes l
 SET token = a.next, armed = a.armed, slow = a.slow, concurrency = a.concurrency, latency_ms = a.latency_ms,
@@ -168,8 +181,8 @@ func (c *keyColumns) add(lane ids.Any, keys []keyState) {
 	}
 }
 
-// settle answers many drainers at once: whether each still owned its lane. It is for
-// kinds that have nothing of their own to write.
+// settle writes the settlements of many drainers with one statement, and tells each whether it
+// still owned its lane. It serves settlements to which the kind adds nothing.
 func (e *Engine) settle(ctx context.Context, all []settlement) ([]bool, error) {
 	answers := make([]bool, len(all))
 	for asked := range distinct(all) {
@@ -188,8 +201,8 @@ func (e *Engine) settle(ctx context.Context, all []settlement) ([]bool, error) {
 	return answers, nil
 }
 
-// distinct goes through settlements in groups that name each lane once: its owner and who
-// was before may both ask.
+// distinct goes through settlements in groups that name each lane once: a lane's owner and its
+// former owner may ask at the same time.
 func distinct(all []settlement) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		left := make([]int, len(all))
@@ -214,33 +227,9 @@ func distinct(all []settlement) iter.Seq[[]int] {
 	}
 }
 
-const sqlFence = `
-SELECT blocked_until
-FROM lanes
-WHERE lane_id = @lane_id AND token = @token
-FOR UPDATE`
-
-// ownedTx runs a verb in a transaction of the lane's organization that only the lane's
-// owner can commit.
-func (e *Engine) ownedTx(ctx context.Context, w wake, verb func(tx *postgres.Tx, block *time.Time) error) error {
-	_, err := postgres.InTx(ctx, e.db, w.Org, func(tx *postgres.Tx) (struct{}, error) {
-		block, err := postgres.One[*time.Time](ctx, tx, sqlFence, postgres.Args{"lane_id": w.ID, "token": w.token})
-		if errors.Is(err, postgres.ErrNoRow) {
-			return struct{}{}, errLost
-		}
-		if err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, verb(tx, block)
-	})
-	if errors.Is(err, postgres.ErrNotOpenHere) {
-		return errLost // the organization is being moved
-	}
-	return err
-}
-
 // settleTx writes a settlement in the owner's transaction, with the job of a hand-over. A
-// lane with a block is handed to a job that runs when the block is over, or to none.
+// blocked lane is handed to a job that runs when the block is over; a lane that is blocked for
+// ever gets no job.
 func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, block *time.Time) error {
 	if s.blocked != nil && (block == nil || s.blocked.After(*block)) {
 		block = s.blocked
@@ -258,13 +247,10 @@ func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, bl
 	if err := recordFaultsTx(ctx, tx, s, e.clock.Now()); err != nil {
 		return err
 	}
-	// The fence holds the lane: it goes with the commit without being asked.
+	// The fence holds the lane's lock, so that the statement can go together with the commit.
 	tx.Last(sqlSettle, settleArgs([]settlement{s}, e.clock.Now()), func(rows pgx.Rows) error {
 		rows.Close()
 		return rows.Err()
 	})
 	return nil
 }
-
-// Forever blocks a lane until somebody lifts it.
-func Forever() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }

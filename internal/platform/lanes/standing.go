@@ -19,7 +19,7 @@ type Standing struct {
 const sqlStanding = sqlWaiting + `, heads AS (
     SELECT l.kind, (
         SELECT min(first.due_at)
-        FROM (VALUES (0), (1), (2), (3)) AS p (priority)
+        FROM (VALUES (0), (1)) AS p (priority)
         CROSS JOIN LATERAL (
             SELECT r.due_at FROM lane_rows r WHERE r.lane_id = l.lane_id AND r.priority = p.priority ORDER BY r.due_at LIMIT 1
         ) first
@@ -49,12 +49,14 @@ func (l *Lanes) Standing(ctx context.Context) ([]Standing, error) {
 
 // Counts is what an engine has done and does.
 type Counts struct {
-	Busy, Rows, TakenOver int64
+	// Busy is how many lanes are being drained. Rows were settled, TakenOver lanes taken from dead
+	// drainers, and Unhanded is how often a kind failed to take over rows that were set aside.
+	Busy, Rows, TakenOver, Unhanded int64
 }
 
 // Counts tells of this process alone.
 func (e *Engine) Counts() Counts {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Counts{Busy: int64(len(e.drains)), Rows: e.rows.Load(), TakenOver: e.takeovers.Load()}
+	return Counts{Busy: int64(len(e.sessions)), Rows: e.rows.Load(), TakenOver: e.takeovers.Load(), Unhanded: e.unhanded.Load()}
 }

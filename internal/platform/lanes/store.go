@@ -7,9 +7,13 @@ import (
 )
 
 const (
+	// Opened in one order, so that transactions that open the same lanes do not deadlock.
 	sqlOpen = `
 INSERT INTO lanes (lane_id, org_id, kind)
-VALUES (@lane_id, @org_id, @kind)
+SELECT given.lane_id, given.org_id, given.kind
+FROM unnest(@lanes::uuid[], @orgs::uuid[], @kinds::text[]) AS given (lane_id, org_id, kind)
+WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = given.lane_id)
+ORDER BY given.lane_id
 ON CONFLICT DO NOTHING`
 
 	sqlClose = `
@@ -22,7 +26,7 @@ WITH lane AS (
 )
 DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM lane)`
 
-	// Rows and the lanes' states in one round trip. A lane that is closed gets none.
+	// Adds rows and reads the lanes' states in one round trip. A lane that is closed gets no rows.
 	sqlAdd = `
 WITH added AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
@@ -37,7 +41,7 @@ FROM lanes
 WHERE lane_id = ANY (@touched)
 ORDER BY lane_id`
 
-	// The same for the usual case; arrays would cost three times as much.
+	// The same for one row, the usual case: arrays cost three times as much.
 	sqlAddOne = `
 WITH added AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
@@ -53,8 +57,8 @@ UPDATE lanes
 SET armed = true, token = @token, progress = progress + 1
 WHERE lane_id = @lane_id AND NOT armed`
 
-	// Locked in one order and waited for: a lane held by somebody who then rolls back must
-	// not be passed over.
+	// Locks in one order, so that two transactions do not deadlock, and waits for locks: a lane
+	// whose lock is held by a transaction that rolls back must not be skipped.
 	sqlArm = `
 WITH given AS (
     SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @before::bigint[]) AS given (lane_id, token, before)
@@ -67,25 +71,26 @@ FROM given JOIN idle USING (lane_id)
 WHERE l.lane_id = given.lane_id
 RETURNING l.lane_id`
 
-	// The earliest time at which a row may start: rows whose key is held do not count, but
-	// the end of their waiting does.
+	// Reads when the earliest row of an idle lane may start. Rows whose key is held or paced do not
+	// count, but the end of their waiting does.
 	sqlLook = `
 SELECT l.lane_id, l.org_id, l.kind, l.armed, l.slow, head.due_at
 FROM lanes l
 CROSS JOIN LATERAL (
     SELECT least(
         (SELECT min(first.due_at)
-         FROM (VALUES (0), (1), (2), (3)) AS p (priority)
+         FROM (VALUES (0), (1)) AS p (priority)
          CROSS JOIN LATERAL (
              SELECT r.due_at
              FROM lane_rows r
-             WHERE r.lane_id = l.lane_id AND r.priority = p.priority AND ` + sqlFree + `
+             WHERE r.lane_id = l.lane_id AND r.priority = p.priority AND r.due_at < 'infinity'
+               AND NOT ` + sqlHeld + ` AND NOT ` + sqlPaced + `
              ORDER BY r.due_at
              LIMIT 1
          ) first),
         (SELECT min(k.until) FROM lane_keys k WHERE k.lane_id = l.lane_id AND k.until > @now)
     ) AS due_at
-    OFFSET 0 -- or it would be worked out anew wherever it is mentioned
+    OFFSET 0 -- keeps the planner from merging the subquery, which would then run once per mention of due_at
 ) head
 WHERE l.lane_id = ANY (@lanes)
   AND NOT l.armed
@@ -93,10 +98,18 @@ WHERE l.lane_id = ANY (@lanes)
   AND (head.due_at <= @now OR l.timer_at IS NULL OR l.timer_at <= @now OR l.timer_at > head.due_at)
 ORDER BY l.lane_id`
 
-	// Whether the key of lane_rows r lets it start.
-	sqlFree = `(r.key IS NULL OR NOT EXISTS (
-    SELECT FROM lane_keys k
-    WHERE k.lane_id = r.lane_id AND k.key = r.key AND (k.holder <> r.id OR k.holder IS NULL AND k.until > @now)))`
+	// sqlHeld tells that lane_rows r waits for another row of its key: the key is held by a row that
+	// waits for its retry, or an older row of the key is parked.
+	sqlHeld = `(r.key IS NOT NULL AND coalesce(
+    (SELECT k.holder <> r.id FROM lane_keys k WHERE k.lane_id = r.lane_id AND k.key = r.key AND k.holder IS NOT NULL),
+    EXISTS (
+        SELECT FROM lane_rows o
+        WHERE o.lane_id = r.lane_id AND o.key = r.key AND o.due_at = 'infinity' AND o.priority <= r.priority
+          AND (o.parked_from, o.id) < (r.due_at, r.id))))`
+
+	// sqlPaced tells that the key of lane_rows r may not start yet because of its pace.
+	sqlPaced = `(r.key IS NOT NULL AND EXISTS (
+    SELECT FROM lane_keys k WHERE k.lane_id = r.lane_id AND k.key = r.key AND k.holder IS NULL AND k.until > @now))`
 
 	sqlLock = `
 SELECT FROM lanes WHERE lane_id = ANY (@lanes) ORDER BY lane_id FOR UPDATE`
@@ -107,14 +120,14 @@ SET timer_at = given.due_at
 FROM unnest(@lanes::uuid[], @dues::timestamptz[]) AS given (lane_id, due_at)
 WHERE l.lane_id = given.lane_id`
 
-	// A timer's job becomes the owner unless somebody is at the lane already.
+	// A timer's job becomes the owner unless the lane has an owner already.
 	sqlArmByTimer = `
 UPDATE lanes
 SET armed = true, token = @token, progress = progress + 1, timer_at = NULL
 WHERE lane_id = @lane_id AND (NOT armed OR token = @token)`
 )
 
-// laneState is what an adder sees of a lane.
+// laneState is what a transaction that adds rows reads of a lane.
 type laneState struct {
 	LaneID ids.Any
 	OrgID  ids.Org
@@ -127,7 +140,7 @@ func (s laneState) wake() wake {
 	return wake{Lane: Lane{ID: s.LaneID, Org: s.OrgID, Kind: s.Kind}, slow: s.Slow}
 }
 
-// idleLane is a lane that nobody looks at, and when it should be.
+// idleLane is a lane without an owner, and when its next row is due.
 type idleLane struct {
 	laneState
 

@@ -10,35 +10,41 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// claim says how a drainer comes by its lane. The job that woke it is deleted with the
-// first take: whoever deletes it is the one drainer that this token will ever have.
+// claim says how a drainer gets its lane. The first take deletes the job that woke the lane:
+// the drainer that deletes it is the only one that this token will ever have.
 type claim int16
 
 const (
-	// owned needs no claim: the job is gone already.
+	// owned needs no claim: the job is deleted already.
 	owned claim = iota
-	// unfetched takes a job that River has not given to anybody yet.
+	// unfetched claims a job that River has not handed out yet.
 	unfetched
-	// fetched takes the job that River gave to this process.
+	// fetched claims the job that River handed to this process.
 	fetched
 )
 
-type takeQuestion struct {
-	lane       ids.Any
-	token      int64
-	claim      claim
-	limit      int
+// takeRequest asks for due rows of one lane.
+type takeRequest struct {
+	lane  ids.Any
+	token int64
+	claim claim
+	// limit is how many rows of each priority are read.
+	limit int
+	// priorities is how many are asked for, beginning with 0.
 	priorities int
 }
 
-// taken is the lane as its owner sees it, and rows that may start, by priority and order.
+// taken is the lane as its owner sees it, with due rows by priority and order. Rows of keys that
+// are held for a retry come apart.
 type taken struct {
 	owned bool
-	state ownState
+	state laneHealth
 	rows  []Row
+	held  []Row
 }
 
-type ownState struct {
+// laneHealth is what a drainer learns from the ones before it.
+type laneHealth struct {
 	Slow         bool
 	BlockedUntil *time.Time
 	Concurrency  int
@@ -55,21 +61,22 @@ WITH asked AS MATERIALIZED (
     SELECT j.id
     FROM ` + jobs.Table + ` j
     JOIN asked a ON j.id = a.token AND (a.claim = 2 OR a.claim = 1 AND j.state = 'available')
-    ORDER BY j.id -- two who claim the same jobs must not lock each other out
+    ORDER BY j.id -- one order, so that two processes that claim the same jobs do not deadlock
     FOR UPDATE OF j
 ), claimed AS (
     DELETE FROM ` + jobs.Table + ` j USING there WHERE j.id = there.id RETURNING j.id
 )
-SELECT l.token, l.slow, l.blocked_until, l.concurrency, l.latency_ms, l.deaths, l.suspect, r.priority, r.due_at, r.id, r.key
+SELECT l.token, l.slow, l.blocked_until, l.concurrency, l.latency_ms, l.deaths, l.suspect,
+       r.priority, r.due_at, r.id, r.key, coalesce(r.held, false) AS held
 FROM asked a
 JOIN lanes l ON l.lane_id = a.lane_id AND l.token = a.token
 LEFT JOIN LATERAL (
-    SELECT due.priority, due.due_at, due.id, due.key
-    FROM (VALUES (0), (1), (2), (3)) AS p (priority)
+    SELECT due.priority, due.due_at, due.id, due.key, due.held
+    FROM (VALUES (0), (1)) AS p (priority)
     CROSS JOIN LATERAL (
-        SELECT r.priority, r.due_at, r.id, r.key
+        SELECT r.priority, r.due_at, r.id, r.key, ` + sqlHeld + ` AS held
         FROM lane_rows r
-        WHERE p.priority < a.priorities AND r.lane_id = a.lane_id AND r.priority = p.priority AND r.due_at <= @now AND ` + sqlFree + `
+        WHERE p.priority < a.priorities AND r.lane_id = a.lane_id AND r.priority = p.priority AND r.due_at <= @now AND NOT ` + sqlPaced + `
         ORDER BY r.due_at, r.id
         LIMIT a.n
     ) due
@@ -78,54 +85,79 @@ WHERE a.claim = 0 OR a.token IN (SELECT id FROM claimed)`
 
 type takenRow struct {
 	Token int64
-	ownState
+	laneHealth
 
 	Priority *int16
 	DueAt    *time.Time
 	ID       ids.Any
 	Key      ids.Any
+	Held     bool
 }
 
-// take answers many drainers at once.
-func (e *Engine) take(ctx context.Context, questions []takeQuestion) ([]taken, error) {
+// take answers the requests of many drainers with one statement.
+func (e *Engine) take(ctx context.Context, requests []takeRequest) ([]taken, error) {
 	var lanes []ids.Any
 	var tokens []int64
 	var claims []int16
-	var limits, priorities []int32
-	at := answeredTo(questions)
+	var limits, levels []int32
+	at := answeredTo(requests)
 	for token, i := range at {
-		q := questions[i]
-		lanes, tokens, claims = append(lanes, q.lane), append(tokens, token), append(claims, int16(q.claim))
-		limits, priorities = append(limits, int32(q.limit)), append(priorities, int32(q.priorities)) //nolint:gosec // a few thousand
+		r := requests[i]
+		lanes, tokens, claims = append(lanes, r.lane), append(tokens, token), append(claims, int16(r.claim))
+		limits, levels = append(limits, int32(r.limit)), append(levels, int32(r.priorities)) //nolint:gosec // a few thousand
 	}
 	watch := clock.StartWatch()
 	rows, err := postgres.Many[takenRow](ctx, e.db.System("take due rows"), sqlTake, postgres.Args{
-		"lanes": lanes, "tokens": tokens, "claims": claims, "limits": limits, "priorities": priorities, "now": e.clock.Now(),
+		"lanes": lanes, "tokens": tokens, "claims": claims, "limits": limits, "priorities": levels, "now": e.clock.Now(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]taken, len(questions))
+	answers := make([]taken, len(requests))
 	for _, row := range rows {
 		answer := &answers[at[row.Token]]
-		answer.owned, answer.state = true, row.ownState
-		if row.DueAt != nil {
-			answer.rows = append(answer.rows, Row{ID: row.ID, Key: row.Key, Priority: int(*row.Priority), DueAt: *row.DueAt, taken: watch})
+		answer.owned, answer.state = true, row.laneHealth
+		if row.DueAt == nil {
+			continue
+		}
+		one := Row{ID: row.ID, Key: row.Key, Priority: int(*row.Priority), DueAt: *row.DueAt, taken: watch}
+		if row.Held {
+			answer.held = append(answer.held, one)
+		} else {
+			answer.rows = append(answer.rows, one)
 		}
 	}
 	return answers, nil
 }
 
-// answeredTo says which question of each token is asked: a token belongs to one drainer. If
-// its owner asks, who still comes to claim it is too late; of several who do, one gets it.
-func answeredTo(questions []takeQuestion) map[int64]int {
-	at := make(map[int64]int, len(questions))
-	for i, q := range questions {
-		if other, asked := at[q.token]; !asked || goesBefore(q.claim, questions[other].claim) {
-			at[q.token] = i
+// answeredTo chooses one request per token, because a token belongs to one drainer. If the owner
+// asks, a drainer that still tries to claim the lane is too late; of several that claim, one wins.
+func answeredTo(requests []takeRequest) map[int64]int {
+	at := make(map[int64]int, len(requests))
+	for i, r := range requests {
+		if other, asked := at[r.token]; !asked || goesBefore(r.claim, requests[other].claim) {
+			at[r.token] = i
 		}
 	}
 	return at
 }
 
 func goesBefore(one, other claim) bool { return one == owned || other == unfetched && one == fetched }
+
+// sqlPark moves rows behind a held key out of the way of takes. It runs under the fence, which
+// waits for settlements: a key that was freed meanwhile is seen, and its rows stay where they are.
+const sqlPark = `
+UPDATE lane_rows r
+SET parked_from = r.due_at, due_at = 'infinity'
+FROM unnest(@lanes::uuid[], @priorities::smallint[], @dues::timestamptz[], @ids::uuid[]) AS g (lane_id, priority, due_at, id)
+WHERE r.lane_id = g.lane_id AND r.priority = g.priority AND r.due_at = g.due_at AND r.id = g.id AND ` + sqlHeld
+
+// parkTx moves rows of held keys aside, so that takes do not read them again.
+func parkTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, rows []Row) error {
+	given := make([]laneRow, len(rows))
+	for i, row := range rows {
+		given[i] = laneRow{lane, row}
+	}
+	_, err := tx.Exec(ctx, sqlPark, columns("", given))
+	return err
+}

@@ -14,60 +14,60 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-func TestARowThatKeepsFailingIsSetAside(t *testing.T) {
+func TestFaults_ThirdOfOneClass_SetsAside(t *testing.T) {
 	t.Parallel()
 	poison := newID()
 	var good, bad atomic.Int64
 	healed := atomic.Bool{}
-	w := newWorld(t, clock.NewManual(time.Now()), doing(func(_ context.Context, row Row) Result {
+	f := newFixture(t, clock.NewManual(time.Now()), doing(func(_ context.Context, row Row) testAnswer {
 		if row.ID != poison || healed.Load() {
 			good.Add(1)
-			return Result{}
+			return testAnswer{}
 		}
 		if bad.Add(1) > 1 {
 			panic("no")
 		}
-		return Result{Fault: errors.New("something else")}
+		return testAnswer{Fault: errors.New("something else")}
 	}))
-	engine := NewEngine(w.lanes, w.db)
-	lane := w.open(t, "test")
-	w.add(t, "test", lane, append(rows(20), Row{ID: poison})...)
+	engine := NewEngine(f.lanes, f.db)
+	lane := f.open(t, "test")
+	f.add(t, "test", lane, append(rows(20), Row{ID: poison})...)
 	for range 10 {
-		w.drainAll(t, engine)
-		w.clock.(*clock.Manual).Move(time.Minute)
+		f.drainAll(t, engine)
+		f.clock.(*clock.Manual).Move(time.Minute)
 	}
 	require.Equal(t, int64(20), good.Load())
 	require.Equal(t, int64(4), bad.Load(), "once in one class, three times in another")
-	aside, err := w.lanes.Aside(t.Context(), 10)
+	aside, err := f.lanes.Aside(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, aside, 1)
 	require.Equal(t, poison, aside[0].ID)
 	require.Equal(t, "panic: no", aside[0].Reason)
 	healed.Store(true)
-	require.NoError(t, w.lanes.Retry(t.Context(), poison))
-	w.drainAll(t, engine)
+	require.NoError(t, f.lanes.Retry(t.Context(), poison))
+	f.drainAll(t, engine)
 	require.Equal(t, int64(21), good.Load())
-	require.Error(t, w.lanes.Retry(t.Context(), poison))
+	require.Error(t, f.lanes.Retry(t.Context(), poison))
 }
 
 // drainAll wakes what the sweep would and drains it.
-func (w *world) drainAll(t testing.TB, engine *Engine) {
+func (f *fixture) drainAll(t testing.TB, engine *Engine) {
 	t.Helper()
-	require.NoError(t, w.lanes.Sweep(t.Context()))
-	w.drainDue(t, engine)
+	require.NoError(t, f.lanes.Sweep(t.Context()))
+	f.drainDue(t, engine)
 }
 
 // drainDue plays River: it hands every due job to the engine until none is left.
-func (w *world) drainDue(t testing.TB, engine *Engine) {
+func (f *fixture) drainDue(t testing.TB, engine *Engine) {
 	t.Helper()
 	type job struct {
 		ID   int64
 		Args wakeArgs
 	}
 	for {
-		due, err := postgres.Many[job](t.Context(), w.db.System("test"), `
+		due, err := postgres.Many[job](t.Context(), f.db.System("test"), `
 UPDATE river.river_job SET state = 'running'
-WHERE state IN ('available', 'scheduled') AND scheduled_at <= @now RETURNING id, args`, postgres.Args{"now": w.clock.Now()})
+WHERE state IN ('available', 'scheduled') AND scheduled_at <= @now RETURNING id, args`, postgres.Args{"now": f.clock.Now()})
 		require.NoError(t, err)
 		if len(due) == 0 {
 			return
@@ -78,65 +78,52 @@ WHERE state IN ('available', 'scheduled') AND scheduled_at <= @now RETURNING id,
 	}
 }
 
-// TestSweep_RemovesRowsOfClosedLanes: who adds by a statement of its own may not see that
-// the lane is being closed.
-func TestSweep_RemovesRowsOfClosedLanes(t *testing.T) {
+// A row may be added while its lane is being closed.
+func TestSweep_DeletesRowsOfClosedLanes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), noted(&ledger{}))
-	open, closed := w.open(t, "noted"), w.open(t, "noted")
-	w.add(t, "noted", open, rows(3)...)
-	w.in(t, w.org, func(tx *postgres.Tx) error { return w.lanes.CloseTx(t.Context(), tx, closed) })
-	w.in(t, w.org, func(tx *postgres.Tx) error {
-		_, err := tx.Exec(t.Context(), Adding+` VALUES (@lane_id, 0, @now, @id, NULL)`,
-			postgres.Args{"lane_id": closed, "now": w.clock.Now(), "id": newID()})
+	f := newFixture(t, clock.NewSynced(), noted(&callLog{}))
+	open, closed := f.open(t, "noted"), f.open(t, "noted")
+	f.add(t, "noted", open, rows(3)...)
+	f.in(t, f.org, func(tx *postgres.Tx) error { return f.lanes.CloseTx(t.Context(), tx, closed) })
+	f.in(t, f.org, func(tx *postgres.Tx) error {
+		_, err := tx.Exec(t.Context(), `INSERT INTO lane_rows (lane_id, priority, due_at, id) VALUES (@lane_id, 0, @now, @id)`,
+			postgres.Args{"lane_id": closed, "now": f.clock.Now(), "id": newID()})
 		return err
 	})
-	require.Equal(t, 4, w.waiting(t))
-	require.NoError(t, w.lanes.Sweep(t.Context()))
-	require.Equal(t, 3, w.waiting(t))
+	require.Equal(t, 4, f.waiting(t))
+	require.NoError(t, f.lanes.Sweep(t.Context()))
+	require.Equal(t, 3, f.waiting(t))
 }
 
-func TestOneJobPerRowRunsTheSameHandler(t *testing.T) {
+func TestAddTx_Rollback_AddsNothing(t *testing.T) {
 	t.Parallel()
-	seen := &ledger{}
-	kind := noted(seen)
-	kind.PerRow = true
-	w := newWorld(t, clock.NewSynced(), kind)
-	w.work(t)
-	w.add(t, "noted", w.open(t, "noted"), rows(50)...)
-	eventually(t, "all rows", func() bool { return len(seen.all()) == 50 })
-	require.Zero(t, w.waiting(t))
-}
-
-func TestARollbackAddsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), noted(&ledger{}))
-	lane := w.open(t, "noted")
+	f := newFixture(t, clock.NewSynced(), noted(&callLog{}))
+	lane := f.open(t, "noted")
 	cause := errors.New("no")
-	_, err := postgres.InTx(t.Context(), w.db, w.org, func(tx *postgres.Tx) (struct{}, error) {
-		require.NoError(t, w.lanes.AddTx(t.Context(), tx, "noted", lane, rows(3)...))
+	_, err := postgres.InTx(t.Context(), f.db, f.org, func(tx *postgres.Tx) (struct{}, error) {
+		require.NoError(t, f.lanes.AddTx(t.Context(), tx, "noted", lane, rows(3)...))
 		return struct{}{}, cause
 	})
 	require.ErrorIs(t, err, cause)
-	require.True(t, w.idle(t))
+	require.True(t, f.idle(t))
 }
 
-func TestALaneOfAnotherOrganizationIsOutOfReach(t *testing.T) {
+func TestAddTx_LaneOfAnotherOrganization_Refused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, clock.NewSynced(), noted(&ledger{}))
-	lane, stranger := w.open(t, "noted"), w.newOrg(t)
-	_, err := postgres.InTx(t.Context(), w.db, stranger, func(tx *postgres.Tx) (struct{}, error) {
-		return struct{}{}, w.lanes.AddTx(t.Context(), tx, "noted", lane, rows(1)...)
+	f := newFixture(t, clock.NewSynced(), noted(&callLog{}))
+	lane, stranger := f.open(t, "noted"), f.newOrg(t)
+	_, err := postgres.InTx(t.Context(), f.db, stranger, func(tx *postgres.Tx) (struct{}, error) {
+		return struct{}{}, f.lanes.AddTx(t.Context(), tx, "noted", lane, rows(1)...)
 	})
 	require.ErrorContains(t, err, "is not a lane of kind noted of this organization")
-	require.Zero(t, w.waiting(t))
+	require.Zero(t, f.waiting(t))
 }
 
 // A row that cannot be begun or settled is found among its neighbours, who go on.
-func TestOneBadRowDoesNotTakeItsNeighboursAlong(t *testing.T) {
+func TestBadRow_NeighboursGoOn(t *testing.T) {
 	t.Parallel()
 	unbegun, unsettled := newID(), newID()
-	done := &ledger{}
+	done := &callLog{}
 	refuse := func(rows []Row, bad ids.Any) error {
 		for _, row := range rows {
 			if row.ID == bad {
@@ -145,11 +132,13 @@ func TestOneBadRowDoesNotTakeItsNeighboursAlong(t *testing.T) {
 		}
 		return nil
 	}
-	w := newWorld(t, clock.NewManual(time.Now()), Kind{Name: "test", Least: 10, Most: 50, Open: func(context.Context, Lane) (Work, error) {
-		return Work{
-			Begin: func(_ context.Context, _ *postgres.Tx, rows []Row) error { return refuse(rows, unbegun) },
-			Do:    func(context.Context, Row) Result { return Result{} },
-			Settle: func(_ context.Context, _ *postgres.Tx, batch *Batch) error {
+	f := newFixture(t, clock.NewManual(time.Now()), testKind{Name: "test", Least: 10, Most: 50, Open: func(context.Context, Lane) (testWork, error) {
+		return testWork{
+			Begin: func(_ context.Context, _ *postgres.Tx, tasks []*testTask) error {
+				return refuse(rowsOf(tasks), unbegun)
+			},
+			Call: calling(func(context.Context, Row) testAnswer { return testAnswer{} }),
+			Settle: func(_ context.Context, _ *postgres.Tx, batch *testBatch) error {
 				var rows []Row
 				for _, result := range batch.Results {
 					rows = append(rows, result.Row)
@@ -164,15 +153,15 @@ func TestOneBadRowDoesNotTakeItsNeighboursAlong(t *testing.T) {
 			},
 		}, nil
 	}})
-	engine := NewEngine(w.lanes, w.db)
-	w.add(t, "test", w.open(t, "test"), append(rows(100), Row{ID: unbegun}, Row{ID: unsettled})...)
+	engine := NewEngine(f.lanes, f.db)
+	f.add(t, "test", f.open(t, "test"), append(rows(100), Row{ID: unbegun}, Row{ID: unsettled})...)
 	for range 4 {
-		w.drainAll(t, engine)
-		w.clock.(*clock.Manual).Move(time.Minute)
+		f.drainAll(t, engine)
+		f.clock.(*clock.Manual).Move(time.Minute)
 	}
 	require.Len(t, done.all(), 100)
-	aside, err := w.lanes.Aside(t.Context(), 10)
+	aside, err := f.lanes.Aside(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, aside, 2)
-	require.Zero(t, w.waiting(t))
+	require.Zero(t, f.waiting(t))
 }

@@ -20,8 +20,8 @@ const (
 	sweepLanes = 1_000
 )
 
-// keepWatch has one process of the cell find lanes that everybody forgot: idle ones with
-// due rows, and ones whose drainer died.
+// keepWatch lets one process of the cell find lanes that have no drainer although rows are due:
+// idle lanes whose wake-up was lost, and lanes whose drainer died.
 func (e *Engine) keepWatch(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -35,7 +35,7 @@ func (e *Engine) keepWatch(ctx context.Context) {
 					swept = clock.StartWatch()
 				}
 				if err != nil && ctx.Err() == nil {
-					e.logger.WarnContext(ctx, "lanes.unwatched", "error", err) // what was seen so far still counts
+					e.logger.WarnContext(ctx, "lanes.unwatched", "error", err) // the lanes seen so far stay known
 				}
 				select {
 				case <-ctx.Done():
@@ -54,8 +54,8 @@ func (e *Engine) keepWatch(ctx context.Context) {
 	}
 }
 
-// sqlWaiting goes from lane to lane through the rows' key: its cost grows with the lanes
-// that have rows, not with the rows.
+// sqlWaiting skips from lane to lane through the primary key of lane_rows: its cost grows with
+// the lanes that have rows, not with the rows.
 const sqlWaiting = `
 WITH RECURSIVE waiting AS (
     (SELECT lane_id FROM lane_rows ORDER BY lane_id LIMIT 1)
@@ -72,14 +72,15 @@ JOIN lanes l USING (lane_id)
 WHERE NOT l.armed
   AND (l.timer_at IS NULL OR l.timer_at < @now OR EXISTS (
       SELECT
-      FROM (VALUES (0), (1), (2), (3)) AS p (priority)
+      FROM (VALUES (0), (1)) AS p (priority)
       CROSS JOIN LATERAL (
           SELECT r.due_at FROM lane_rows r WHERE r.lane_id = l.lane_id AND r.priority = p.priority ORDER BY r.due_at LIMIT 1
       ) first
       WHERE first.due_at < least(@now, l.timer_at)))
 LIMIT @limit`
 
-// Rows that were added while their lane was closed are nobody's.
+// Deletes rows that were added while their lane was being closed, paces that are over, and faults
+// of rows that went well since.
 const sqlForget = sqlWaiting + `, rows AS (
     DELETE FROM lane_rows WHERE lane_id IN (
         SELECT w.lane_id FROM waiting w WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = w.lane_id))
@@ -88,8 +89,8 @@ const sqlForget = sqlWaiting + `, rows AS (
 )
 DELETE FROM lane_faults WHERE NOT aside AND at < @yesterday`
 
-// Sweep wakes idle lanes whose wake-up was lost with its process, and forgets rows, keys
-// and faults that mean nothing any more.
+// Sweep wakes idle lanes whose wake-up was lost with its process, and deletes rows, keys and
+// faults that mean nothing any more.
 func (l *Lanes) Sweep(ctx context.Context) error {
 	now := l.clock.Now()
 	forgotten, err := postgres.Many[ids.Any](ctx, l.db.System("sweep lanes"), sqlSweep, postgres.Args{"now": now, "limit": sweepLanes})
@@ -107,8 +108,8 @@ func (l *Lanes) Sweep(ctx context.Context) error {
 	return err
 }
 
-// watchdog finds lanes whose owner is dead. It compares what it saw with what it sees, by
-// its own monotonic time: no two machines' clocks are ever compared.
+// watchdog finds lanes whose owner is dead: their progress stands still. It measures by its own
+// monotonic time and never compares the clocks of two machines.
 type watchdog struct {
 	e    *Engine
 	seen map[ids.Any]sighting
@@ -135,7 +136,7 @@ JOIN lanes l USING (lane_id)
 WHERE l.armed AND l.token IS NOT NULL AND (l.blocked_until IS NULL OR l.blocked_until < @overdue)
   AND EXISTS (
       SELECT
-      FROM (VALUES (0), (1), (2), (3)) AS p (priority)
+      FROM (VALUES (0), (1)) AS p (priority)
       CROSS JOIN LATERAL (
           SELECT r.due_at FROM lane_rows r WHERE r.lane_id = l.lane_id AND r.priority = p.priority ORDER BY r.due_at LIMIT 1
       ) first
@@ -144,8 +145,8 @@ WHERE l.armed AND l.token IS NOT NULL AND (l.blocked_until IS NULL OR l.blocked_
       SELECT FROM ` + jobs.Table + ` j WHERE j.id = l.token AND j.state IN ('available', 'scheduled', 'retryable', 'pending'))
 ORDER BY l.lane_id`
 
-// look takes over lanes that stood still for too long. A job that waits for a worker is
-// left alone, so that overload is not made worse.
+// look takes over lanes that stood still for too long. A lane whose job waits for a worker is
+// left alone, so that overload does not get worse.
 func (w *watchdog) look(ctx context.Context) error {
 	overdue := w.e.clock.Now().Add(-watchEvery)
 	lanes, err := postgres.Many[overdueLane](ctx, w.e.db.System("watch lanes"), sqlOverdue, postgres.Args{"overdue": overdue})
@@ -195,7 +196,7 @@ FROM given JOIN dead USING (lane_id)
 WHERE l.lane_id = given.lane_id
 RETURNING l.lane_id`
 
-// takeOver gives lanes to new owners; the old ones are fenced off.
+// takeOver gives lanes new owners; the old ones are fenced off.
 func (e *Engine) takeOver(ctx context.Context, dead []wake) error {
 	if len(dead) == 0 {
 		return nil

@@ -14,38 +14,39 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// stage is where one play is played: a real database, processes that share nothing else,
+// simulation is where one run is played: a real database, processes that share nothing else,
 // and a time of its own in which only the test lets it pass (testing/synctest: waiting for
 // the database keeps the time from passing, waiting for a gate does not).
-type stage struct {
-	t    *testing.T
-	ctx  context.Context //nolint:containedctx // that of the play
-	url  string
-	org  ids.Org
-	cast cast
+type simulation struct {
+	t      *testing.T
+	ctx    context.Context //nolint:containedctx // that of the run
+	cancel context.CancelFunc
+	url    string
+	org    ids.Org
+	config config
 
-	db     *postgres.DB // the test's own, which nothing stops
-	clock  *clock.Manual
-	judge  *judge
-	lines  []*line
-	living []*process
-	begun  int
-	added  int
-	quiet  bool
+	db      *postgres.DB // the test's own, which nothing stops
+	clock   *clock.Manual
+	checker *checker
+	lanes   []*simLane
+	living  []*process
+	begun   int
+	added   int
+	quiet   bool
 
 	mu     sync.Mutex
-	story  []string
+	log    []string
 	broken string // the first rule that was broken
 }
 
-func (s *stage) tellf(format string, args ...any) {
+func (s *simulation) logf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.story = append(s.story, fmt.Sprintf(format, args...))
+	s.log = append(s.log, fmt.Sprintf(format, args...))
 }
 
-func (s *stage) failf(rule, format string, args ...any) {
-	s.tellf("BROKEN: "+rule+": "+format, args...)
+func (s *simulation) failf(rule, format string, args ...any) {
+	s.logf("BROKEN: "+rule+": "+format, args...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken == "" {
@@ -53,23 +54,23 @@ func (s *stage) failf(rule, format string, args ...any) {
 	}
 }
 
-func (s *stage) failed() bool {
+func (s *simulation) failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broken != ""
 }
 
-func (s *stage) must(err error) {
+func (s *simulation) must(err error) {
 	if err != nil {
-		s.failf("the play itself", "%v", err)
+		s.failf("the simulation itself", "%v", err)
 	}
 }
 
 // rest waits until every goroutine stands at a gate, waits for time to pass, or is gone.
-func (s *stage) rest() { synctest.Wait() }
+func (s *simulation) rest() { synctest.Wait() }
 
-// anyone is a living process that begins things.
-func (s *stage) anyone(who int) *process {
+// anyone is a living process that is not retiring.
+func (s *simulation) anyone(who int) *process {
 	var able []*process
 	for _, p := range s.living {
 		if !p.retiring {
@@ -77,74 +78,74 @@ func (s *stage) anyone(who int) *process {
 		}
 	}
 	if len(able) == 0 {
-		return s.begin()
+		return s.startProcess()
 	}
 	return able[who%len(able)]
 }
 
 var errRolledBack = errors.New("rolled back")
 
-// add has rows added by a transaction that ends as fate says.
-func (s *stage) add(p *process, parts []*part, fate fate) {
-	ctx := onCommit(p.ctx, func() { s.judge.committed(parts) })
+// add adds rows by a transaction that commits or rolls back.
+func (s *simulation) add(p *process, rows []*simRow, how commit) {
+	ctx := onCommit(p.ctx, func() { s.checker.committed(rows) })
 	go func() {
 		_, err := postgres.InTx(ctx, p.db, s.org, func(tx *postgres.Tx) (struct{}, error) {
-			for _, one := range parts {
-				if err := p.lanes.AddTx(ctx, tx, one.line.Kind, one.line.ID, one.Row); err != nil {
+			for _, one := range rows {
+				if err := p.lanes.AddTx(ctx, tx, one.lane.Kind, one.lane.ID, one.Row); err != nil {
 					return struct{}{}, err
 				}
 			}
-			if fate == rollsBackLate { // after the lanes were armed
+			if how == rollsBackLate { // after the lanes were armed
 				tx.BeforeCommit(func(context.Context) error { return errRolledBack })
 			}
-			if fate == rollsBack {
+			if how == rollsBack {
 				return struct{}{}, errRolledBack
 			}
 			return struct{}{}, nil
 		})
-		if err != nil && !errors.Is(err, errRolledBack) && s.cast.Calm {
+		if err != nil && !errors.Is(err, errRolledBack) && s.config.Calm {
 			s.failf("adding works", "%v", err)
 		}
 	}()
 }
 
-func (s *stage) block(p *process, on *line, until time.Time) {
-	ctx := onCommit(p.ctx, func() { s.judge.blocked(on, until) })
+func (s *simulation) block(p *process, on *simLane, until time.Time) {
+	ctx := onCommit(p.ctx, func() { s.checker.blocked(on, until) })
 	go func() {
 		on.operator <- struct{}{}
 		defer func() { <-on.operator }()
 		_, err := postgres.InTx(ctx, p.db, s.org, func(tx *postgres.Tx) (struct{}, error) {
 			return struct{}{}, p.lanes.BlockTx(ctx, tx, on.ID, until)
 		})
-		if s.cast.Calm {
+		if s.config.Calm {
 			s.must(err)
 		}
 	}()
 }
 
-func (s *stage) unblock(ctx context.Context, p *process, on *line) {
-	ctx = onCommit(ctx, func() { s.judge.blocked(on, time.Time{}) })
+func (s *simulation) unblock(ctx context.Context, p *process, on *simLane) {
+	ctx = onCommit(ctx, func() { s.checker.blocked(on, time.Time{}) })
 	go func() {
 		on.operator <- struct{}{}
 		defer func() { <-on.operator }()
 		_, err := postgres.InTx(ctx, p.db, s.org, func(tx *postgres.Tx) (struct{}, error) {
 			return struct{}{}, p.lanes.UnblockTx(ctx, tx, on.Kind, on.ID)
 		})
-		if s.cast.Calm {
+		if s.config.Calm {
 			s.must(err)
 		}
 	}()
 }
 
 // release lets one goroutine go on to its next statement.
-func (s *stage) release(p *process, one *stop) {
-	s.tellf("  %s goes on: %s", p.name, one.what)
+func (s *simulation) release(p *process, one *stop) {
+	s.logf("  %s goes on: %s", p.name, one.what)
 	p.gate.release(one)
 	s.rest()
 }
 
 // flow lets a process go on until it has nothing more to do now.
-func (s *stage) flow(p *process) {
+func (s *simulation) flow(p *process) {
 	for range 200 {
 		stops := p.gate.waiting()
 		if len(stops) == 0 || s.failed() {
@@ -156,7 +157,7 @@ func (s *stage) flow(p *process) {
 }
 
 // flowAll lets every process go on, one step at a time, until all have come to rest.
-func (s *stage) flowAll() {
+func (s *simulation) flowAll() {
 	s.rest()
 	for range 2_000 {
 		moved := false
@@ -174,7 +175,7 @@ func (s *stage) flowAll() {
 }
 
 // pass lets time pass, by every clock, while some processes tell that they are alive.
-func (s *stage) pass(span time.Duration, beating func(*process) bool) {
+func (s *simulation) pass(span time.Duration, beating func(*process) bool) {
 	for left := span; left > 0; {
 		piece := min(left, beatEvery)
 		left -= piece
@@ -182,12 +183,12 @@ func (s *stage) pass(span time.Duration, beating func(*process) bool) {
 		s.clock.Move(piece)
 		if s.rest(); s.quiet {
 			s.flowAll()
-		} else if s.cast.Calm {
+		} else if s.config.Calm {
 			s.hurry()
 		}
 		for _, p := range s.living {
 			if beating(p) {
-				if err := p.beat(); err != nil && s.cast.Calm {
+				if err := p.beat(); err != nil && s.config.Calm {
 					s.must(err)
 				}
 				s.rest()
@@ -199,8 +200,8 @@ func (s *stage) pass(span time.Duration, beating func(*process) bool) {
 func everyone(*process) bool { return true }
 
 // hurry lets statements go on before somebody gives up waiting for them, which in a calm
-// play nobody does.
-func (s *stage) hurry() {
+// run nobody does.
+func (s *simulation) hurry() {
 	for _, p := range s.living {
 		for _, one := range p.gate.waiting() {
 			if time.Since(one.since) > 2*time.Second {
@@ -212,7 +213,7 @@ func (s *stage) hurry() {
 
 // takeOver has a process's watchdog look, wait and look again while the others are silent,
 // though they may do a few things at the last moment.
-func (s *stage) takeOver(p *process, lastMoment func()) {
+func (s *simulation) takeOver(p *process, lastMoment func()) {
 	alone := func(other *process) bool { return other == p }
 	s.watch(p)
 	s.pass(deadAfter-time.Second, alone)
@@ -221,9 +222,9 @@ func (s *stage) takeOver(p *process, lastMoment func()) {
 	s.watch(p)
 }
 
-func (s *stage) watch(p *process) {
+func (s *simulation) watch(p *process) {
 	if err := p.dog.look(unstopped(p.ctx)); err != nil {
-		s.tellf("  the watchdog of %s: %v", p.name, err)
+		s.logf("  the watchdog of %s: %v", p.name, err)
 	}
 	s.rest()
 }
