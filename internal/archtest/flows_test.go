@@ -20,7 +20,7 @@ func maxFiles() map[string]int {
 
 var (
 	section = regexp.MustCompile(`(?m)^## (.+)$`)
-	step    = regexp.MustCompile("(?m)^\\d+\\. (.*)$")
+	step    = regexp.MustCompile(`(?m)^\d+\. (.*)$`)
 	// located is a file or folder in backticks, with the functions that are named right behind it.
 	located = regexp.MustCompile("`([\\w./-]+(?:/[\\w-]+|\\.go))`((?:,? +`\\w+`)*)")
 	quoted  = regexp.MustCompile("`(\\w+)`")
@@ -129,7 +129,8 @@ func TestDocs_NamedPathsExist(t *testing.T) {
 			}
 			names++
 			if _, err := os.Stat(filepath.Join(root(t), found[1])); err != nil {
-				t.Errorf("%s names %s, which does not exist", path, found[1])
+				document, _ := filepath.Rel(root(t), path)
+				t.Errorf("%s names %s, which does not exist", document, found[1])
 			}
 		}
 		return err
