@@ -22,7 +22,7 @@ var (
 	section = regexp.MustCompile(`(?m)^## (.+)$`)
 	step    = regexp.MustCompile(`(?m)^\d+\. (.*)$`)
 	// located is a file or folder in backticks, with the functions that are named right behind it.
-	located = regexp.MustCompile("`([\\w./-]+(?:/[\\w-]+|\\.go))`((?:,? +`\\w+`)*)")
+	located = regexp.MustCompile("`([\\w./-]+(?:/[\\w-]+|\\.go))`((?:,?\\s+`\\w+`)*)")
 	quoted  = regexp.MustCompile("`(\\w+)`")
 )
 
