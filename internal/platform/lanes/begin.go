@@ -203,7 +203,6 @@ func (d *drain[T, R]) finishedCall(result Result[T, R]) {
 		return // it was abandoned as hung, and may have been begun again since
 	}
 	delete(d.running, result.Row.ID)
-	d.lastEnded = clock.StartWatch()
 	d.finish(result)
 }
 
@@ -230,6 +229,7 @@ func (d *drain[T, R]) finish(result Result[T, R]) {
 	if len(d.results) == 0 {
 		d.oldest = clock.StartWatch()
 	}
+	d.lastEnded = clock.StartWatch()
 	d.rows.move(result.Row, settling)
 	d.results = append(d.results, result)
 	d.urgent = d.urgent || result.Overloaded

@@ -46,7 +46,7 @@ func (d *drain[T, R]) flushDue() bool {
 
 // mayFlushBeside tells that nothing in the results decides how the lane goes on.
 func (d *drain[T, R]) mayFlushBeside() bool {
-	return d.work.Call != nil && d.work.Settle != nil && !d.urgent && d.phase != ending && !d.probing && d.careful == 0 && !faulty(d.results)
+	return d.work.Settle != nil && !d.urgent && d.phase != ending && !d.probing && d.careful == 0 && !faulty(d.results)
 }
 
 func (d *drain[T, R]) flushBeside(ctx context.Context) {
