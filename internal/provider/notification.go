@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"time"
+
+	"github.com/parley-chat/parley/internal/platform/jsonout"
 )
 
 // Notification is one item that the provider pushed. At least one of its addresses is set.
@@ -89,13 +91,13 @@ func (n Notification) Envelope() (json.RawMessage, error) {
 	if !n.At.IsZero() {
 		entry.Time = n.At.Unix()
 	}
-	return encode(envelope{Object: envelopeObject, Entry: []envelopeEntry{entry}})
+	return jsonout.Marshal(envelope{Object: envelopeObject, Entry: []envelopeEntry{entry}})
 }
 
 // value is the change's value with the item as the only one of its list.
 func (n Notification) value() (json.RawMessage, error) {
 	var text bytes.Buffer
-	metadata, err := encode(envelopeMetadata{DisplayPhoneNumber: digits(n.DisplayNumber), PhoneNumberID: n.NumberID})
+	metadata, err := jsonout.Marshal(envelopeMetadata{DisplayPhoneNumber: digits(n.DisplayNumber), PhoneNumberID: n.NumberID})
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (n Notification) value() (json.RawMessage, error) {
 		text.Write(n.Contact)
 		text.WriteString(`]`)
 	}
-	name, err := encode(n.list)
+	name, err := jsonout.Marshal(n.list)
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +118,6 @@ func (n Notification) value() (json.RawMessage, error) {
 	text.Write(n.Raw)
 	text.WriteString(`]}`)
 	return text.Bytes(), nil
-}
-
-// encode leaves <, > and & as they came.
-func encode(value any) (json.RawMessage, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(text.Bytes(), "\n"), nil
 }
 
 // digits drops the plus: inside of an envelope numbers have none.

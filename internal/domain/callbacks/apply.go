@@ -2,7 +2,6 @@ package callbacks
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -16,13 +15,14 @@ type received struct {
 	id     ID
 	number string // empty for a business account
 	items  []Inbound
-	// last says that the callback is applied once these items are. Only a part of a callback
-	// that was split is not the last.
+	// last says that the callback is applied once these items are. It is false for the parts of a
+	// callback that was split; the rest, which has no items, follows them.
 	last bool
 }
 
-// gone is a callback whose body does not exist any more: purged with its number, or expired.
-func gone(id ID) received { return received{id: id, last: true} }
+// withoutItems is a callback of which nothing is left to apply: its body was purged or has expired,
+// was never read, or its items are applied already.
+func withoutItems(id ID) received { return received{id: id, last: true} }
 
 // read reads and parses the bodies of callbacks. A body that does not exist has no entry.
 func (s *Service) read(ctx context.Context, org orgs.ID, asked []ids.Any, least, greatest ids.Any) (map[ids.Any]received, error) {
@@ -59,7 +59,7 @@ func (r received) split() (parts []received, rest received) {
 	for i := range r.items {
 		parts = append(parts, received{id: r.id, number: r.number, items: r.items[i : i+1]})
 	}
-	return parts, gone(r.id)
+	return parts, withoutItems(r.id)
 }
 
 // settleTx applies the items of callbacks, and removes the callbacks from those that are not
@@ -77,11 +77,6 @@ func (s *Service) settleTx(ctx context.Context, tx *postgres.Tx, all []received)
 
 // applyTx gives items to the consumers, and sets aside those that no consumer takes.
 func (s *Service) applyTx(ctx context.Context, tx *postgres.Tx, items []Inbound) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
 	for _, consume := range s.consumers {
 		if len(items) == 0 {
 			return nil
@@ -138,21 +133,20 @@ func (s *Service) keepItemsTx(ctx context.Context, tx *postgres.Tx, state State,
 	if len(items) == 0 {
 		return nil
 	}
-	count := len(items)
-	all, fields, generations := make([]ID, count), make([]string, count), make([]int64, count)
-	numbers, accounts, bodies := make([]*string, count), make([]*string, count), make([][]byte, count)
-	for i, item := range items {
-		body, err := item.Envelope()
-		if err != nil {
-			body = item.Raw
-		}
-		all[i], fields[i], generations[i], bodies[i] = ids.New[Kind](s.clock.Now()), Storable(item.Field), item.Generation, body
-		numbers[i], accounts[i] = orNil(Storable(item.NumberID)), orNil(Storable(item.BusinessAccountID))
-	}
-	_, err := tx.Exec(ctx, sqlKeepItems, postgres.Args{
-		"state": state, "reason": shortened(reason), "ids": all, "fields": fields, "generations": generations, "numbers": numbers,
-		"accounts": accounts, "bodies": bodies,
-	})
+	args := postgres.Columns(items,
+		postgres.Col("ids", func(Inbound) ID { return ids.New[Kind](s.clock.Now()) }),
+		postgres.Col("fields", func(item Inbound) string { return Storable(item.Field) }),
+		postgres.Col("generations", func(item Inbound) int64 { return item.Generation }),
+		postgres.Col("numbers", func(item Inbound) *string { return orNil(Storable(item.NumberID)) }),
+		postgres.Col("accounts", func(item Inbound) *string { return orNil(Storable(item.BusinessAccountID)) }),
+		postgres.Col("bodies", func(item Inbound) []byte {
+			if body, err := item.Envelope(); err == nil {
+				return body
+			}
+			return item.Raw
+		}))
+	args["state"], args["reason"] = state, shortened(reason)
+	_, err := tx.Exec(ctx, sqlKeepItems, args)
 	return err
 }
 

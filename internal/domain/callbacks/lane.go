@@ -40,11 +40,7 @@ func (s *Service) open(_ context.Context, lane lanes.Lane) (lanes.Work[received,
 			return s.readTasks(ctx, lane.Org, tasks)
 		},
 		Settle: func(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch[received, none]) error {
-			all := make([]received, len(batch.Results))
-			for i, result := range batch.Results {
-				all[i] = result.Task
-			}
-			return s.settleTx(ctx, tx, all)
+			return s.settleTx(ctx, tx, postgres.Each(batch.Results, func(r lanes.Result[received, none]) received { return r.Task }))
 		},
 		Split: received.split,
 	}, nil
@@ -52,10 +48,7 @@ func (s *Service) open(_ context.Context, lane lanes.Lane) (lanes.Work[received,
 
 // readTasks reads and parses the callbacks of rows. A body that does not exist has no items.
 func (s *Service) readTasks(ctx context.Context, org orgs.ID, tasks []*lanes.Task[received, none]) error {
-	asked := make([]ids.Any, len(tasks))
-	for i, task := range tasks {
-		asked[i] = task.Row.ID
-	}
+	asked := lanes.RowIDs(tasks)
 	least, greatest := lanes.Span(asked)
 	found, err := s.read(ctx, org, asked, least, greatest)
 	if err != nil {
@@ -64,7 +57,7 @@ func (s *Service) readTasks(ctx context.Context, org orgs.ID, tasks []*lanes.Tas
 	for _, task := range tasks {
 		one, there := found[task.Row.ID]
 		if !there {
-			one = gone(ids.From[Kind](task.Row.ID))
+			one = withoutItems(ids.From[Kind](task.Row.ID))
 		}
 		task.Value = one
 	}
@@ -76,7 +69,7 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, lane lanes.Lane
 	for _, row := range rows {
 		one := row.Task
 		if one.id.IsZero() {
-			one = gone(ids.From[Kind](row.Row.ID)) // never read
+			one = withoutItems(ids.From[Kind](row.Row.ID)) // never read
 		}
 		if err := s.setAsideTx(ctx, tx, one, row.Reason); err != nil {
 			return err

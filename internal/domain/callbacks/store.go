@@ -2,7 +2,6 @@ package callbacks
 
 import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
-	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -52,18 +51,15 @@ type judgement struct {
 
 // columnsOf are the arrays of sqlStore.
 func columnsOf(parts []Part, stored []ID) postgres.Args {
-	count := len(parts)
-	owners, lanes := make([]orgs.ID, count), make([]ids.Any, count)
-	numbers, accounts := make([]*string, count), make([]*string, count)
-	generations, bodies := make([]int64, count), make([][]byte, count)
-	for i, part := range parts {
-		owners[i], lanes[i] = part.OrgID, part.lane()
-		numbers[i], accounts[i] = orNil(part.NumberID), orNil(part.BusinessAccountID)
-		generations[i], bodies[i] = part.Generation, part.Body
-	}
-	return postgres.Args{
-		"orgs": owners, "ids": stored, "lanes": lanes, "numbers": numbers, "generations": generations, "accounts": accounts, "bodies": bodies,
-	}
+	args := postgres.Columns(parts,
+		postgres.Col("orgs", func(p Part) orgs.ID { return p.OrgID }),
+		postgres.Col("lanes", Part.lane),
+		postgres.Col("numbers", func(p Part) *string { return orNil(p.NumberID) }),
+		postgres.Col("generations", func(p Part) int64 { return p.Generation }),
+		postgres.Col("accounts", func(p Part) *string { return orNil(p.BusinessAccountID) }),
+		postgres.Col("bodies", func(p Part) []byte { return p.Body }))
+	args["ids"] = stored
+	return args
 }
 
 func orNil(text string) *string {

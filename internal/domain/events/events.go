@@ -4,12 +4,11 @@
 package events
 
 import (
-	"bytes"
-	"encoding/json"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonout"
 )
 
 // ID names an event. It is the same in every delivery, retry and replay.
@@ -111,17 +110,6 @@ func (d Draft) complete(now time.Time) (Draft, error) {
 		return d, nil
 	}
 	var err error
-	d.Body, err = encode(envelope{ID: d.Key, Type: d.Type, CreatedAt: clock.Stamp(d.At), Data: d.Data})
+	d.Body, err = jsonout.Marshal(envelope{ID: d.Key, Type: d.Type, CreatedAt: clock.Stamp(d.At), Data: d.Data})
 	return d, err
-}
-
-// encode writes JSON without escaping `<`, `>` and `&`. The bytes are stored and posted as they are.
-func encode(value any) ([]byte, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
 }

@@ -131,17 +131,15 @@ func valuesOf(e Draft) postgres.Args {
 
 // columnsOf turns events into one array for each column, for unnest.
 func columnsOf(events []Draft) postgres.Args {
-	count := len(events)
-	eventIDs, ats, keys, types := make([]ID, count), make([]time.Time, count), make([]string, count), make([]Type, count)
-	numbers, bodies := make([]string, count), make([][]byte, count)
-	subjects, resources := make([]ids.Any, count), make([]ids.Any, count)
-	contacts, messages := make([]ids.Any, count), make([]ids.Any, count)
-	for i, e := range events {
-		eventIDs[i], ats[i], keys[i], types[i], numbers[i], bodies[i] = e.id, e.id.CreatedAt(), e.Key, e.Type, e.PhoneNumberID, e.Body
-		subjects[i], resources[i], contacts[i], messages[i] = e.Subject, e.Resource, e.Contact, e.Message
-	}
-	return postgres.Args{
-		"ids": eventIDs, "ats": ats, "keys": keys, "types": types, "numbers": numbers, "subjects": subjects,
-		"resources": resources, "contacts": contacts, "messages": messages, "bodies": bodies,
-	}
+	return postgres.Columns(events,
+		postgres.Col("ids", func(e Draft) ID { return e.id }),
+		postgres.Col("ats", func(e Draft) time.Time { return e.id.CreatedAt() }),
+		postgres.Col("keys", func(e Draft) string { return e.Key }),
+		postgres.Col("types", func(e Draft) Type { return e.Type }),
+		postgres.Col("numbers", func(e Draft) string { return e.PhoneNumberID }),
+		postgres.Col("subjects", func(e Draft) ids.Any { return e.Subject }),
+		postgres.Col("resources", func(e Draft) ids.Any { return e.Resource }),
+		postgres.Col("contacts", func(e Draft) ids.Any { return e.Contact }),
+		postgres.Col("messages", func(e Draft) ids.Any { return e.Message }),
+		postgres.Col("bodies", func(e Draft) []byte { return e.Body }))
 }

@@ -50,24 +50,15 @@ func (s *Service) open(ctx context.Context, lane lanes.Lane) (lanes.Work[*outgoi
 	return lanes.Work[*outgoing, outcome]{Read: w.read, Call: w.call, Settle: w.settle}, nil
 }
 
-// setAside gives up deliveries that the lane has set aside.
+// setAside gives up deliveries that the lane has set aside, because handling them failed several
+// times. They become dead and can be replayed. The reason goes to the log only: it may quote a panic.
 func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, rows []lanes.Aside[*outgoing]) error {
-	for _, row := range rows {
-		if err := s.setAsideTx(ctx, tx, []DeliveryID{ids.From[deliveryKind](row.Row.ID)}, row.Reason); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setAsideTx gives up deliveries that the lane has set aside, because handling them failed
-// several times. They become dead and can be replayed.
-func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryID, reason string) error {
+	deliveries := postgres.Each(rows, func(row lanes.Aside[*outgoing]) DeliveryID { return ids.From[deliveryKind](row.Row.ID) })
 	if err := killDeliveries(ctx, tx, deliveries, codeInternal); err != nil {
 		return err
 	}
 	tx.AfterCommit(func() {
-		s.logger.ErrorContext(ctx, "webhook.set_aside", "org", tx.Org(), "deliveries", deliveries, "reason", reason)
+		s.logger.ErrorContext(ctx, "webhook.set_aside", "org", tx.Org(), "deliveries", deliveries, "reason", rows[0].Reason)
 	})
 	return nil
 }

@@ -92,13 +92,9 @@ func (w *sender) known() Subscription {
 }
 
 // read finds deliveries that are about to be sent, by id. Those that are not found are gone:
-// their subscription was deleted, or their time is over.
+// their subscription was deleted, or they have expired.
 func (w *sender) read(ctx context.Context, tasks []*lanes.Task[*outgoing, outcome]) error {
-	asked := make([]ids.Any, len(tasks))
-	for i, task := range tasks {
-		asked[i] = task.Row.ID
-	}
-	rows, err := outgoingDeliveries(ctx, w.s.work.Of(w.org), w.id, asked)
+	rows, err := outgoingDeliveries(ctx, w.s.work.Of(w.org), w.id, lanes.RowIDs(tasks))
 	if err != nil {
 		return err
 	}

@@ -223,7 +223,7 @@ WHERE org_id = @org_id
   AND id = ANY (@ids)
   AND status IN ('pending', 'failed')`
 
-// killDeliveries gives up deliveries that were not settled yet.
+// killDeliveries makes pending and failed deliveries dead.
 func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryID, code string) error {
 	_, err := tx.Exec(ctx, sqlKill, postgres.Args{"ids": deliveries, "code": code})
 	return err

@@ -142,8 +142,8 @@ func (a *added) idle(states []laneState, org ids.Org) (idle []wake, err error) {
 	return idle, nil
 }
 
-// unsure are the lanes to look at after the commit: all but those that were armed here for the
-// only rows they got.
+// unsure are the lanes to look at after the commit: all except those that this transaction armed
+// and that got only due rows.
 func (a *added) unsure(touched []ids.Any, armed []wake) []ids.Any {
 	return slices.DeleteFunc(slices.Clone(touched), func(lane ids.Any) bool {
 		return !a.later[lane] && slices.ContainsFunc(armed, func(w wake) bool { return w.ID == lane })
@@ -173,13 +173,10 @@ func (a *added) statement(touched []ids.Any) (string, postgres.Args) {
 
 // columns are rows as arrays, for unnest.
 func columns(prefix string, rows []laneRow) postgres.Args {
-	lanes, rowIDs, keys := make([]ids.Any, len(rows)), make([]ids.Any, len(rows)), make([]ids.Any, len(rows))
-	priorities, dues := make([]int16, len(rows)), make([]time.Time, len(rows))
-	for i, r := range rows {
-		lanes[i], rowIDs[i], keys[i] = r.lane, r.row.ID, r.row.Key
-		priorities[i], dues[i] = int16(r.row.Priority), r.row.DueAt //nolint:gosec // 0 or 1
-	}
-	return postgres.Args{
-		prefix + "lanes": lanes, prefix + "priorities": priorities, prefix + "dues": dues, prefix + "ids": rowIDs, prefix + "keys": keys,
-	}
+	return postgres.Columns(rows,
+		postgres.Col(prefix+"lanes", func(r laneRow) ids.Any { return r.lane }),
+		postgres.Col(prefix+"priorities", func(r laneRow) int16 { return int16(r.row.Priority) }), //nolint:gosec // 0 or 1
+		postgres.Col(prefix+"dues", func(r laneRow) time.Time { return r.row.DueAt }),
+		postgres.Col(prefix+"ids", func(r laneRow) ids.Any { return r.row.ID }),
+		postgres.Col(prefix+"keys", func(r laneRow) ids.Any { return r.row.Key }))
 }

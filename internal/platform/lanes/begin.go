@@ -19,7 +19,8 @@ type call[T any] struct {
 	try    int
 	watch  clock.Watch
 	cancel context.CancelFunc
-	// decided is set once: by the goroutine before it calls, or by the drainer that gives it up.
+	// decided is set once: by the goroutine just before it calls, or by the drainer that abandons
+	// the row first. It decides whether the row was called.
 	decided *atomic.Bool
 }
 
@@ -255,8 +256,8 @@ func (d *drain[T, R]) cutOffCalls() {
 	}
 }
 
-// abandon finishes a row without its call's answer, which is dropped when it comes. A call that
-// has not begun yet never will.
+// abandon finishes a row without its call's answer, which is dropped when it comes. If the
+// goroutine has not called yet, setting decided keeps it from calling, and the row is Postponed.
 func (d *drain[T, R]) abandon(one call[T], answer Answer[R], class string) {
 	result := Result[T, R]{Row: one.row, Task: one.value, Outcome: Unknown, Answer: answer, begun: true, class: class}
 	if one.decided.CompareAndSwap(false, true) {

@@ -38,7 +38,7 @@ func (c *crew) contended() bool {
 func (c *crew) refuse() { c.refused.Store(new(clock.StartWatch())) }
 
 const (
-	// smallCrew is too small to be shared out.
+	// A crew of fewer workers than smallCrew is not divided among organizations.
 	smallCrew = 8
 	// A lane that woke while its organization has its share waits shareWait for room, and looks
 	// every shareLook: most lanes are drained in milliseconds, and sending the job back costs more.
@@ -69,7 +69,7 @@ func (e *Engine) awaitShare(crew *crew, of orgKind) bool {
 	}
 }
 
-// enter gives a worker of the crew, already taken, to a lane. It frees the worker and returns nil
+// enter gives a lane the worker that the caller has taken from the crew. It frees the worker and returns nil
 // if the process stops, or if other lanes of the organization entered first.
 func (e *Engine) enter(kind registered, w wake, crew *crew) *session {
 	e.mu.Lock()

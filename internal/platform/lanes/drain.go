@@ -16,7 +16,8 @@ import (
 const (
 	// batchRows is how many rows are taken at once, and settled together.
 	batchRows = 100
-	// mostTaken bounds how many rows a take reads past rows whose keys are busy.
+	// mostTaken is the most rows one take reads. A take reads known rows again, so that its limit
+	// grows with them.
 	mostTaken = 2_000
 	// A drainer that still works rows waits takePerRow per row that a take would read again, and
 	// at most takeEvery.
@@ -283,12 +284,12 @@ func (d *drain[T, R]) linger() time.Duration {
 // while only rows of priority 1 are at hand.
 func (d *drain[T, R]) refill(ctx context.Context) error {
 	startable := d.rows.startable()
-	overtaken := startable && d.supply == fresh && d.rows.onlyLater()
-	if d.phase != draining || d.supply == dry || startable && !overtaken || len(d.running) >= d.places() {
+	firstMayHaveCome := startable && d.supply == fresh && d.rows.onlyLater()
+	if d.phase != draining || d.supply == dry || startable && !firstMayHaveCome || len(d.running) >= d.places() {
 		return nil
 	}
 	levels := priorities
-	if overtaken {
+	if firstMayHaveCome {
 		levels = 1
 	}
 	known := d.rows.known(levels)

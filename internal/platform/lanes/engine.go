@@ -34,7 +34,7 @@ type Engine struct {
 	cut      context.CancelFunc
 	working  context.Context //nolint:containedctx // drainers outlive the job that woke their lane
 	cancel   context.CancelFunc
-	// underWay counts the sessions and what they begin beside themselves. Sessions are counted
+	// underWay counts the sessions and the looks that they start. Sessions are counted
 	// under mu, so that Wait sees every session that entered before stopping was closed.
 	underWay sync.WaitGroup
 	crews    map[crewOf]*crew

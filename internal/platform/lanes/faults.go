@@ -37,6 +37,8 @@ type faultRow struct {
 	aside  bool
 }
 
+func (f faultRow) id() ids.Any { return f.ID }
+
 // patience is how long a row waits after its nth fault.
 func patience(times int) time.Duration { return time.Duration(times*times) * 5 * time.Second }
 
@@ -62,7 +64,7 @@ func (d *drain[T, R]) judgeTx(ctx context.Context, tx *postgres.Tx, results []Re
 	if len(judged) == 0 {
 		return nil, nil
 	}
-	before, err := postgres.Many[knownFault](ctx, tx, sqlKnownFaults, postgres.Args{"lane_id": d.ID, "ids": idsOf(judged)})
+	before, err := postgres.Many[knownFault](ctx, tx, sqlKnownFaults, postgres.Args{"lane_id": d.ID, "ids": postgres.Each(judged, faultRow.id)})
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +80,6 @@ func (d *drain[T, R]) judgeTx(ctx context.Context, tx *postgres.Tx, results []Re
 		one.aside = one.times >= asideAfter || one.class == classUnsettled
 	}
 	return judged, nil
-}
-
-func idsOf(rows []faultRow) []ids.Any {
-	all := make([]ids.Any, len(rows))
-	for i, row := range rows {
-		all[i] = row.ID
-	}
-	return all
 }
 
 // asideOf are the rows that a settlement sets aside, as their kind gets them.
@@ -116,21 +110,19 @@ ON CONFLICT (lane_id, id) DO UPDATE
 SET class = excluded.class, times = excluded.times, reason = excluded.reason, at = excluded.at, aside = excluded.aside`
 
 func recordFaultsTx(ctx context.Context, tx *postgres.Tx, s settlement, now time.Time) error {
-	n := len(s.faults)
-	if n == 0 {
+	if len(s.faults) == 0 {
 		return nil
 	}
-	keys := make([]ids.Any, n)
-	priorities, times, asides := make([]int16, n), make([]int16, n), make([]bool, n)
-	classes, reasons := make([]string, n), make([]string, n)
-	for i, f := range s.faults {
-		keys[i], classes[i], reasons[i], asides[i] = f.Key, f.class, f.reason, f.aside
-		priorities[i], times[i] = int16(f.Priority), int16(f.times) //nolint:gosec // small
-	}
-	_, err := tx.Exec(ctx, sqlRecordFaults, postgres.Args{
-		"lane_id": s.ID, "ids": idsOf(s.faults), "keys": keys, "priorities": priorities, "classes": classes, "times": times,
-		"reasons": reasons, "asides": asides, "now": now,
-	})
+	args := postgres.Columns(s.faults,
+		postgres.Col("ids", faultRow.id),
+		postgres.Col("keys", func(f faultRow) ids.Any { return f.Key }),
+		postgres.Col("priorities", func(f faultRow) int16 { return int16(f.Priority) }), //nolint:gosec // 0 or 1
+		postgres.Col("classes", func(f faultRow) string { return f.class }),
+		postgres.Col("times", func(f faultRow) int16 { return int16(f.times) }), //nolint:gosec // small
+		postgres.Col("reasons", func(f faultRow) string { return f.reason }),
+		postgres.Col("asides", func(f faultRow) bool { return f.aside }))
+	args["lane_id"], args["now"] = s.ID, now
+	_, err := tx.Exec(ctx, sqlRecordFaults, args)
 	return err
 }
 

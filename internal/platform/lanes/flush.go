@@ -90,7 +90,8 @@ func (d *drain[T, R]) flush(ctx context.Context, s settlement) error {
 	return d.answered(ctx, s, err)
 }
 
-// answered goes on from the first try to settle the results at hand.
+// answered handles the result of a settlement: it repeats it while the database does not answer,
+// and settles rows singly if it fails.
 func (d *drain[T, R]) answered(ctx context.Context, s settlement, err error) error {
 	results := d.results
 	for away(err) {
@@ -99,7 +100,7 @@ func (d *drain[T, R]) answered(ctx context.Context, s settlement, err error) err
 		}
 	}
 	if s.ending == disarm {
-		d.e.lookAgain(d.Lane) // also if another try than the last committed
+		d.e.lookAgain(d.Lane) // also after an error: an earlier try may have been committed
 	}
 	switch {
 	case err == nil:
@@ -210,7 +211,8 @@ func (d *drain[T, R]) untilAnswered(ctx context.Context, verb func(tx *postgres.
 	}
 }
 
-// describe says how the lane does.
+// describe fills in what the next drainer should know: concurrency, latency, and whether the lane
+// went well since the last death.
 func (d *drain[T, R]) describe(results []Result[T, R], s *settlement) {
 	s.wake, s.concurrency, s.latencyMs = d.wake, d.slots, d.latency
 	s.clean = d.careful <= len(results) || s.ending == disarm

@@ -120,7 +120,7 @@ type Result[T, R any] struct {
 	Part bool
 
 	class string
-	begun bool // the kind's Begin was committed, or it has none and the row was read
+	begun bool // Settle gets the row: its Begin was committed, or there is none and the row was read
 	try   int  // which call of this drainer
 	took  time.Duration
 	// divided tells that the parts are settled.

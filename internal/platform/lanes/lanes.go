@@ -64,6 +64,11 @@ const (
 // stale tells that it is too late to start the row.
 func (r Row) stale() bool { return r.taken.Elapsed() > startWithin }
 
+// RowIDs are the ids of the rows of tasks.
+func RowIDs[T, R any](tasks []*Task[T, R]) []ids.Any {
+	return postgres.Each(tasks, func(task *Task[T, R]) ids.Any { return task.Row.ID })
+}
+
 // Span returns the least and the greatest id of rows, for statements that read partitions by id.
 func Span(rows []ids.Any) (least, greatest ids.Any) {
 	for _, id := range rows {

@@ -25,7 +25,7 @@ type schedule struct {
 	busyKeys map[ids.Any]bool
 
 	limiter   *rate.Limiter // the lane's pace; nil is none
-	starts    int           // counts starts, for the turn of priority 1
+	starts    int           // counts places in the queue, for the turn of priority 1
 	laterStep clock.Watch   // since rows of priority 1 last started
 }
 

@@ -42,7 +42,8 @@ type settlement struct {
 	// at, unless zero, is the earliest time for the job of a hand-over.
 	at   time.Time
 	next int64
-	// unhanded rows are set aside without their kind, which failed to take them over.
+	// unhanded tells that the kind failed to take over the rows that are set aside: they are set
+	// aside without it.
 	unhanded bool
 }
 

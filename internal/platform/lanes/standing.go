@@ -37,7 +37,7 @@ LEFT JOIN aside a ON a.kind = kinds.kind
 GROUP BY kinds.kind
 ORDER BY kinds.kind`
 
-// Standing tells of each kind.
+// Standing returns the standing of every kind.
 func (l *Lanes) Standing(ctx context.Context) ([]Standing, error) {
 	kinds := make([]string, 0, len(l.kinds))
 	for name := range l.kinds {

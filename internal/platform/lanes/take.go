@@ -154,10 +154,7 @@ WHERE r.lane_id = g.lane_id AND r.priority = g.priority AND r.due_at = g.due_at 
 
 // parkTx moves rows of held keys aside, so that takes do not read them again.
 func parkTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, rows []Row) error {
-	given := make([]laneRow, len(rows))
-	for i, row := range rows {
-		given[i] = laneRow{lane, row}
-	}
+	given := postgres.Each(rows, func(row Row) laneRow { return laneRow{lane, row} })
 	_, err := tx.Exec(ctx, sqlPark, columns("", given))
 	return err
 }

@@ -113,7 +113,7 @@ func (l *Lanes) Sweep(ctx context.Context) error {
 type watchdog struct {
 	e    *Engine
 	seen map[ids.Any]sighting
-	// patience is deadAfter but in tests.
+	// patience replaces deadAfter in tests.
 	patience func(sighting) bool
 }
 

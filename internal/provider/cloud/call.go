@@ -3,7 +3,6 @@ package cloud
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/jsonout"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
@@ -200,9 +200,6 @@ type done struct {
 func (d *done) complete() bool { return bool(d.Success) }
 
 func encode(value any) []byte {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) //nolint:errchkjson // texts and JSON that was found valid: nothing can fail
-	return bytes.TrimRight(text.Bytes(), "\n")
+	text, _ := jsonout.Marshal(value) // texts and JSON that was found valid: nothing can fail
+	return text
 }
