@@ -1,6 +1,7 @@
 package contacts
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -25,16 +26,20 @@ func (s *Service) Label(
 	ctx context.Context, org orgs.ID, of accounts.Account, id ID, label labels.ID, operation Operation,
 ) (LabelResource, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (LabelResource, error) {
-		contact, err := lockContact(ctx, tx, of.ID, id)
-		if err != nil {
-			return LabelResource{}, notFound(err)
-		}
 		param := "label_id"
 		if operation == Detach {
 			param = "" // it is in the path
 		}
-		if _, err := s.labels.InTeamTx(ctx, tx, of.TeamID, label, param); err != nil {
+		unknown, err := s.labels.InTeamTx(ctx, tx, of.TeamID, label, param)
+		if err != nil {
 			return LabelResource{}, err
+		}
+		contact, err := lockContact(ctx, tx, of.ID, id)
+		if err != nil {
+			return LabelResource{}, notFound(err)
+		}
+		if unknown != nil {
+			return LabelResource{}, unknown
 		}
 		_, err = s.labelTx(ctx, tx, of, []Contact{contact}, label, operation)
 		return LabelResource{ContactID: contact.ID, LabelID: label, Attached: operation == Attach}, err
@@ -60,11 +65,11 @@ type BulkOutcome struct {
 // BulkLabel changes all contacts in one transaction, locked in the order of their ids.
 func (s *Service) BulkLabel(ctx context.Context, org orgs.ID, of accounts.Account, bulk Bulk) (BulkOutcome, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (BulkOutcome, error) {
+		if unknown, err := s.labels.InTeamTx(ctx, tx, of.TeamID, bulk.LabelID, "label_id"); err != nil || unknown != nil {
+			return BulkOutcome{}, cmp.Or(err, unknown)
+		}
 		listed, err := lockListed(ctx, tx, of.ID, bulk.ContactIDs)
 		if err != nil {
-			return BulkOutcome{}, err
-		}
-		if _, err := s.labels.InTeamTx(ctx, tx, of.TeamID, bulk.LabelID, "label_id"); err != nil {
 			return BulkOutcome{}, err
 		}
 		outcome := BulkOutcome{Operation: bulk.Operation, Requested: len(bulk.ContactIDs)}

@@ -100,16 +100,20 @@ func (s *Service) Update(
 // Label attaches a label of the account's team to a conversation, or detaches it.
 func (s *Service) Label(ctx context.Context, org orgs.ID, of accounts.Account, id ID, label labels.ID, attach bool) (LabelResource, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (LabelResource, error) {
-		conversation, err := lockConversation(ctx, tx, of.ID, id)
-		if err != nil {
-			return LabelResource{}, notFound(err)
-		}
 		param := "label_id"
 		if !attach {
 			param = "" // it is in the path
 		}
-		if _, err := s.labels.InTeamTx(ctx, tx, of.TeamID, label, param); err != nil {
+		unknown, err := s.labels.InTeamTx(ctx, tx, of.TeamID, label, param)
+		if err != nil {
 			return LabelResource{}, err
+		}
+		conversation, err := lockConversation(ctx, tx, of.ID, id)
+		if err != nil {
+			return LabelResource{}, notFound(err)
+		}
+		if unknown != nil {
+			return LabelResource{}, unknown
 		}
 		changed, err := labelConversation(ctx, tx, of.ID, conversation.ID, label, attach)
 		if err == nil && changed {

@@ -2,6 +2,7 @@ package labels
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -78,14 +79,15 @@ func (s *Service) Delete(ctx context.Context, org orgs.ID, id ID) (Label, error)
 	})
 }
 
-// InTeamTx returns a label of the team and keeps it from being deleted until the transaction
-// ends. Param is the body field that named the label, empty when the path named it.
-func (s *Service) InTeamTx(ctx context.Context, tx *postgres.Tx, team orgs.TeamID, id ID, param string) (Label, error) {
+// InTeamTx keeps a label of the team from being deleted until the transaction ends. Call it before
+// contacts and conversations are locked. A label that the team does not have is returned as
+// unknown, so that a caller can report another fault first. Param is the body field that named the label, empty when the path named it.
+func (s *Service) InTeamTx(ctx context.Context, tx *postgres.Tx, team orgs.TeamID, id ID, param string) (unknown, err error) {
 	label, err := keepLabel(ctx, tx, id)
-	if err == nil && label.TeamID != team {
-		err = postgres.ErrNoRow
+	if errors.Is(err, postgres.ErrNoRow) || err == nil && label.TeamID != team {
+		return notFound(postgres.ErrNoRow, param), nil
 	}
-	return label, notFound(err, param)
+	return nil, err
 }
 
 func notFound(err error, param string) error { return postgres.NotFound(err, "label", param) }

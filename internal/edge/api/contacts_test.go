@@ -294,6 +294,8 @@ func TestContacts_Labels(t *testing.T) {
 	for name, id := range map[string]labels.ID{"another team's": foreign.ID, "deleted": other.ID, "another organization's": n.s.Label(t, stranger.Org).ID} {
 		requireRefusal(t, refusal{404, "not_found", "resource_not_found", "label_id"}, attach(id))
 		requireRefusal(t, refusal{404, "not_found", "resource_not_found", ""}, n.Do(t, "DELETE", path+"/labels/"+id.String(), nil))
+		requireRefusal(t, refusal{404, "not_found", "resource_not_found", ""}, // of two unknown ids that of the contact is reported
+			n.Post(t, n.path+"/contacts/ctc_01M6B1Z2YTSTSEJFBCW1HAVEDG/labels", map[string]any{"label_id": id}))
 		requireRefusal(t, refusal{404, "not_found", "resource_not_found", "label_id"}, n.Post(t, n.path+"/contacts/bulk_label",
 			map[string]any{"label_id": id, "contact_ids": []any{contact.ID}, "operation": "attach"}))
 		_ = name
