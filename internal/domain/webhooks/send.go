@@ -156,14 +156,14 @@ func (w *sender) settle(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch
 	if len(made) == 0 {
 		return nil
 	}
-	if err := settleDeliveries(ctx, tx, made); err != nil {
+	blocked, err := w.updateHealthTx(ctx, tx, made) // locks the subscription, which comes before its deliveries
+	if err != nil {
 		return err
 	}
-	blocked, err := w.updateHealthTx(ctx, tx, made)
 	if !blocked.IsZero() {
 		batch.Block(blocked)
 	}
-	return err
+	return settleDeliveries(ctx, tx, made)
 }
 
 // updateHealthTx writes to the subscription only if its health changes, so that deliveries
