@@ -129,7 +129,9 @@ func New(deps Deps) (*Cell, error) {
 	c.Callbacks = callbacks.New(callbacks.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Parser: deps.Provider, Logger: deps.Logger,
 	})
-	c.Callbacks.Consume(callbacks.OneByOne(c.Accounts.NotifiedTx), callbacks.OneByOne(c.Templates.NotifiedTx))
+	// In the order of locks (ARCHITECTURE.md): a consumer that resolves contacts goes before all others,
+	// one that locks conversations after it, then templates, then accounts.
+	c.Callbacks.Consume(callbacks.OneByOne(c.Templates.NotifiedTx), callbacks.OneByOne(c.Accounts.NotifiedTx))
 	c.Accounts.OnPurge(c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge)
 	if deps.Ring == nil {
 		return c, nil

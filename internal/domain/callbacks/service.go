@@ -51,7 +51,9 @@ func New(deps Deps) *Service {
 	return s
 }
 
-// Consume adds consumers. It must be called before lanes are drained.
+// Consume adds consumers. It must be called before lanes are drained. The consumers of a batch share
+// a transaction and run in the given order, which must be that of their locks (ARCHITECTURE.md): a
+// consumer that resolves contacts comes before those that lock conversations, templates or accounts.
 func (s *Service) Consume(consumers ...Consumer) { s.consumers = append(s.consumers, consumers...) }
 
 // Store stores the parts of one callback and returns the outcome of each. Requests that arrive
