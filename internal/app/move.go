@@ -131,10 +131,11 @@ func (c *Cell) freeze(ctx context.Context, org orgs.ID) error {
 		if _, err := tx.Exec(ctx, `SELECT close_organization(@org)`, postgres.Args{"org": org}); err != nil {
 			return 0, err
 		}
-		if err := c.Lanes.DissolveTx(ctx, tx, org); err != nil {
+		frozen, err := tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
+		if err != nil {
 			return 0, err
 		}
-		return tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
+		return frozen, c.Lanes.DissolveTx(ctx, tx, org)
 	})
 	return err
 }
