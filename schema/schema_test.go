@@ -1,6 +1,8 @@
 package schema_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,30 @@ func TestEveryTableStandsInOneList(t *testing.T) {
 	require.NoError(t, err)
 	listed := slices.Sorted(slices.Values(slices.Concat(schema.Tenant(), schema.System())))
 	require.Equal(t, tables, listed)
+}
+
+func TestLockOrder_EveryTenantTable_HasAPlace(t *testing.T) {
+	t.Parallel()
+	order := schema.LockOrder()
+	require.Subset(t, order, schema.Tenant())
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(order))), len(order), "a name stands twice")
+	for _, name := range order {
+		table, _, _ := strings.Cut(name, " ")
+		require.Contains(t, append(schema.Tenant(), schema.System()...), table)
+	}
+}
+
+func TestLockOrder_TableInArchitecture_IsTheSame(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(text), "\n## Lock order\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var names []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(section, -1) {
+		names = append(names, row[1])
+	}
+	require.Equal(t, schema.LockOrder(), names)
 }
 
 func TestKeysOfTenantTablesStartWithTheOrganization(t *testing.T) {

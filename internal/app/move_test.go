@@ -48,7 +48,7 @@ func (h *house) start(t *testing.T) {
 		"PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": "8",
 	})
 	config.Dev = true
-	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: []pgx.QueryTracer{pgtest.Tenancy(t)}})
+	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
 	require.NoError(t, err)
 	t.Cleanup(process.Close)
 	h.cells = process.Cells()

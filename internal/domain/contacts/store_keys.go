@@ -32,7 +32,7 @@ func keysAround(ctx context.Context, tx *postgres.Tx, of accounts.ID, keys []str
 
 // A key without a row cannot be locked as a row, so all keys are locked by a hash of their text,
 // in the order of the hashes.
-const sqlLockKeys = `
+const sqlLockKeys = `-- locks: contact_keys by hash
 SELECT pg_advisory_xact_lock(number)
 FROM (SELECT DISTINCT hashtextextended(@account_id::text || key, 1) AS number FROM unnest(@keys::text[]) AS key ORDER BY number) AS numbers`
 

@@ -29,11 +29,13 @@ SELECT count(*)
 FROM webhook_subscriptions
 WHERE org_id = @org_id`
 
+const sqlLockSubscriptions = `-- locks: webhook_subscriptions
+SELECT pg_advisory_xact_lock(hashtextextended('webhook_subscriptions ' || @org_id::uuid, 0))`
+
 // countSubscriptions takes a lock first, so that two subscriptions that are created at once
 // cannot both be the last that is allowed.
 func countSubscriptions(ctx context.Context, tx *postgres.Tx) (int, error) {
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhook_subscriptions ' || @org_id::uuid, 0))`, nil)
-	if err != nil {
+	if _, err := tx.Exec(ctx, sqlLockSubscriptions, nil); err != nil {
 		return 0, err
 	}
 	return postgres.One[int](ctx, tx, sqlCountSubscriptions, nil)

@@ -272,7 +272,7 @@ func forgetDeliveries(ctx context.Context, db *postgres.DB, org orgs.ID, of Subs
 }
 
 // Lane rows of deleted deliveries stay; the sender finds no delivery for them and they leave.
-const sqlPurge = `
+const sqlPurge = `-- locks: events, webhook_deliveries, webhook_attempts
 WITH doomed AS MATERIALIZED (
     SELECT id, key
     FROM events

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -41,7 +40,7 @@ func connect(t *testing.T, url string, conns int32) *postgres.DB {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{
 		URL: pgtest.Patient(t, url), Name: t.Name(), MaxConns: conns, AcquireWait: time.Minute,
-		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: []pgx.QueryTracer{pgtest.Tenancy(t)},
+		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: pgtest.Tracers(t),
 	})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)

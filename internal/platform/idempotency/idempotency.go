@@ -137,7 +137,7 @@ func (s *Store) Find(ctx context.Context, scope postgres.Scope, request Request)
 // The lock of the request comes first: whoever finds it taken meets a twin, and must not
 // touch the key's, which the twin is about to take. Whoever gets it and finds the key's
 // taken meets another request.
-const sqlClaim = `
+const sqlClaim = `-- locks: idempotency_keys, idempotency_leases
 SELECT request, CASE WHEN request THEN pg_try_advisory_xact_lock(@key) ELSE false END AS key
 FROM (SELECT pg_try_advisory_xact_lock(@request) AS request OFFSET 0) AS first`
 

@@ -52,14 +52,14 @@ SELECT lane_id, org_id, kind, armed, slow
 FROM lanes
 WHERE lane_id = @lane_id`
 
-	sqlArmOne = `
+	sqlArmOne = `-- locks: lanes to arm
 UPDATE lanes
 SET armed = true, token = @token, progress = progress + 1
 WHERE lane_id = @lane_id AND NOT armed`
 
 	// Locks in one order, so that two transactions do not deadlock, and waits for locks: a lane
 	// whose lock is held by a transaction that rolls back must not be skipped.
-	sqlArm = `
+	sqlArm = `-- locks: lanes to arm
 WITH given AS (
     SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @before::bigint[]) AS given (lane_id, token, before)
 ), idle AS (

@@ -12,6 +12,8 @@ import (
 // Tenancy is a tracer for tests: it reports every statement that names a tenant table
 // without tying it to the organization it runs for.
 type Tenancy struct {
+	onlyStarts
+
 	tables map[string]bool
 	report func(fault string)
 }
@@ -31,9 +33,6 @@ func (t *Tenancy) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 	return ctx
 }
 
-// TraceQueryEnd has nothing to add.
-func (*Tenancy) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // TraceBatchStart looks at each statement of a batch.
 func (t *Tenancy) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	for _, queued := range data.Batch.QueuedQueries {
@@ -41,12 +40,6 @@ func (t *Tenancy) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 	}
 	return ctx
 }
-
-// TraceBatchQuery has nothing to add.
-func (*Tenancy) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
-// TraceBatchEnd has nothing to add.
-func (*Tenancy) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // TraceCopyFromStart refuses COPY into a tenant table outside the system accessor.
 func (t *Tenancy) TraceCopyFromStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceCopyFromStartData) context.Context {
@@ -56,6 +49,18 @@ func (t *Tenancy) TraceCopyFromStart(ctx context.Context, _ *pgx.Conn, data pgx.
 
 // TraceCopyFromEnd has nothing to add.
 func (*Tenancy) TraceCopyFromEnd(context.Context, *pgx.Conn, pgx.TraceCopyFromEndData) {}
+
+// onlyStarts is the part of a tracer that looks at statements only before they run.
+type onlyStarts struct{}
+
+// TraceQueryEnd does nothing.
+func (onlyStarts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchQuery does nothing.
+func (onlyStarts) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd does nothing.
+func (onlyStarts) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (t *Tenancy) look(ctx context.Context, sql string) {
 	m, _ := ctx.Value(markKey{}).(mark)

@@ -1,5 +1,5 @@
 // Package pgtest gives each test a PostgreSQL database of its own, cloned from a
-// template that holds the migrated schema, with the tenancy tracer on.
+// template that holds the migrated schema, with the tracers of tenancy and of the lock order on.
 package pgtest
 
 import (
@@ -54,8 +54,7 @@ func URL(t testing.TB) string {
 	return databaseURL
 }
 
-// Open makes a migrated database and a pool on it that fails the test when a statement
-// on a tenant table is not tied to its organization.
+// Open makes a migrated database and a pool on it with Tracers.
 func Open(t testing.TB) *postgres.DB {
 	t.Helper()
 	return Connect(t, URL(t))
@@ -85,7 +84,7 @@ func Connect(t testing.TB, databaseURL string, tracers ...pgx.QueryTracer) *post
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{
 		URL: Patient(t, databaseURL), Name: t.Name(), MaxConns: 12, AcquireWait: patience,
-		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: append([]pgx.QueryTracer{Tenancy(t)}, tracers...),
+		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: append(Tracers(t), tracers...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
@@ -116,10 +115,14 @@ func Plan(t testing.TB, databaseURL, sql string, before ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Tenancy is the tracer that fails t.
-func Tenancy(t testing.TB) *postgres.Tenancy {
+// Tracers fail t when a statement on a tenant table is not tied to its organization, and when a
+// transaction locks tables in another order than schema.LockOrder.
+func Tracers(t testing.TB) []pgx.QueryTracer {
 	t.Helper()
-	return postgres.NewTenancy(schema.Tenant(), func(fault string) { t.Errorf("tenancy: %s", fault) })
+	return []pgx.QueryTracer{
+		postgres.NewTenancy(schema.Tenant(), func(fault string) { t.Errorf("tenancy: %s", fault) }),
+		postgres.NewLocks(schema.LockOrder(), func(fault string) { t.Errorf("lock order: %s", fault) }),
+	}
 }
 
 // migrator builds the template: the current schema, with partitions around Start and today.
