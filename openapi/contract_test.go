@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// These tests hold the real contract to its own word.
+// These tests check openapi.yaml itself.
 
 func contract(t *testing.T) *openapi.Contract {
 	t.Helper()
@@ -21,7 +21,7 @@ func contract(t *testing.T) *openapi.Contract {
 	return loaded
 }
 
-func TestContract_EveryOperationIsComplete(t *testing.T) {
+func TestContract_Operations_AllComplete(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, operation := range contract(t).Operations() {
@@ -49,7 +49,7 @@ func TestContract_EveryOperationIsComplete(t *testing.T) {
 	}
 }
 
-func TestContract_EveryNamedSchemaCompiles(t *testing.T) {
+func TestContract_NamedSchemas_AllCompile(t *testing.T) {
 	t.Parallel()
 	loaded := contract(t)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(loaded.JSON()))
@@ -64,7 +64,7 @@ func TestContract_EveryNamedSchemaCompiles(t *testing.T) {
 	}
 }
 
-func TestContract_EveryExampleFitsItsSchema(t *testing.T) {
+func TestContract_Examples_AllFitTheirSchemas(t *testing.T) {
 	t.Parallel()
 	loaded := contract(t)
 	collected, err := examples(loaded.JSON())
@@ -85,7 +85,7 @@ func TestContract_EveryExampleFitsItsSchema(t *testing.T) {
 	require.Equal(t, collected.mentioned(), collected.shown(), "the walk missed an example")
 }
 
-func TestExamples_FindsEveryKindOfThem(t *testing.T) {
+func TestExamples_EveryKind_IsFound(t *testing.T) {
 	t.Parallel()
 	collected, err := examples(small(t).JSON())
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestExamples_FindsEveryKindOfThem(t *testing.T) {
 	require.Equal(t, collected.mentioned(), collected.shown())
 }
 
-func TestContract_KnowsTheCodesOfFault(t *testing.T) {
+func TestContract_ErrorCodes_EqualThoseOfFault(t *testing.T) {
 	t.Parallel()
 	var codes []string
 	for _, code := range fault.Codes() {

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// json writes the place as JSON, members in the order of the yaml: readers of the served
-// document see it arranged as its author did.
+// json writes the place as JSON, members in the order of the yaml, so that the served document is
+// as readable as its source.
 func (p place) json() ([]byte, error) {
 	w := &writer{}
 	w.strings = json.NewEncoder(&w.out)
@@ -95,7 +95,7 @@ func (w *writer) scalar(node *yaml.Node) error {
 		w.out.Write(encoded)
 		return nil
 	default:
-		// Unquoted times are text too: JSON knows no other.
+		// Unquoted times become text, because JSON has no type for them.
 		return w.text(node.Value)
 	}
 }

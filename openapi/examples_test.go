@@ -9,19 +9,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// example is a value that the document shows, and where the schema stands that it must fit.
+// example is an example in the document, and the pointer of the schema that it must fit.
 type example struct {
 	pointer string
 	schema  string
 	value   any
 }
 
-// collector walks the document by its structure, so that a property that happens to be
-// called `example` is not taken for one.
+// collector walks the document by its structure, so that it does not count a property whose name
+// is `example`.
 type collector struct {
 	root  map[string]any
 	found []example
-	// shared are the components/examples that somebody refers to.
+	// shared are the components/examples that are referenced.
 	shared map[string]bool
 }
 
@@ -64,7 +64,7 @@ func (c *collector) content(part any, at string) {
 	each(object(part), at, "content", c.holder)
 }
 
-// holder visits what has a schema beside its examples: media types, parameters, headers.
+// holder visits an object with a schema and examples: a media type, a parameter, a header.
 func (c *collector) holder(part any, at string) {
 	holder, schema := object(part), below(at, "schema")
 	if value, ok := holder["example"]; ok {
@@ -108,12 +108,12 @@ func (c *collector) schema(part any, at string) {
 	}
 }
 
-// named are the examples under components, which others refer to.
+// named are the examples under components, to which other parts refer.
 func (c *collector) named() map[string]any {
 	return object(object(c.root["components"])["examples"])
 }
 
-// shown counts what was found, defaults aside.
+// shown counts the examples that were found, without defaults.
 func (c *collector) shown() int {
 	count := 0
 	for _, found := range c.found {
@@ -124,7 +124,7 @@ func (c *collector) shown() int {
 	return count
 }
 
-// mentioned counts the examples by keyword alone, to prove that the structured walk missed none.
+// mentioned counts the examples by keyword alone, to check that the walk found all of them.
 func (c *collector) mentioned() int { return mentions(c.root, false) - len(c.named()) }
 
 func mentions(value any, insideNames bool) int {

@@ -1,6 +1,5 @@
-// Package openapi is the contract, loaded: the document that is served and the schemas
-// that requests and answers are held against, all from the one file openapi.yaml.
-// It knows no handler; handlers and tests ask it what was promised.
+// Package openapi loads the contract from openapi.yaml: the document that is served, and the
+// schemas that check requests, and in tests also answers. It does not know the handlers.
 package openapi
 
 import (
@@ -24,8 +23,8 @@ type Contract struct {
 	byRoute    map[string]*Operation
 }
 
-// Load reads the embedded contract and compiles what requests are checked against; the
-// schemas of answers are compiled when they are first asked for.
+// Load reads the embedded contract and compiles the schemas of requests. The schemas of answers
+// are compiled at their first use.
 func Load() (*Contract, error) { return load(source) }
 
 func load(yaml []byte) (*Contract, error) {
@@ -66,7 +65,7 @@ func (c *Contract) addPath(path place) error {
 // JSON is the document to serve, members in the order of the yaml. Do not write to it.
 func (c *Contract) JSON() []byte { return c.json }
 
-// Operations come in the order of the document.
+// Operations returns all operations, in the order of the document.
 func (c *Contract) Operations() []*Operation { return slices.Clone(c.operations) }
 
 // Operation finds one by method and path template, as in GET `/labels/{id}`.
@@ -80,8 +79,8 @@ func (c *Contract) Schema(name string) (*jsonschema.Schema, error) {
 	return c.schemas.compile(c.root.at("components", "schemas", name))
 }
 
-// Enum lists a named enumeration in the order of the document; it is empty when there is
-// no such schema or it enumerates nothing.
+// Enum returns the values of a named enumeration in the order of the document. It is empty when
+// the schema does not exist or is no enumeration.
 func (c *Contract) Enum(name string) []string {
 	var values []string
 	for _, value := range c.root.at("components", "schemas", name, "enum").items() {
@@ -121,7 +120,7 @@ func (c *Contract) WebhookExample(name string) ([]byte, error) {
 	return example.json()
 }
 
-// resolve follows `$ref`, which may stand for any object of the document.
+// resolve follows `$ref`, which can be used in place of any object of the document.
 func (c *Contract) resolve(p place) place {
 	for range maxReferences {
 		reference := p.at("$ref")
@@ -133,5 +132,5 @@ func (c *Contract) resolve(p place) place {
 	return place{}
 }
 
-// maxReferences ends a chain of references that bites its own tail.
+// maxReferences is how many references resolve follows, so that it ends when they form a circle.
 const maxReferences = 10

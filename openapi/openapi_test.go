@@ -31,7 +31,7 @@ func operation(t *testing.T, contract *openapi.Contract, method, path string) *o
 	return found
 }
 
-func TestContract_JSON(t *testing.T) {
+func TestContract_JSON_KeepsOrder(t *testing.T) {
 	t.Parallel()
 	document := small(t).JSON()
 	require.True(t, json.Valid(document))
@@ -135,7 +135,7 @@ func TestContract_Webhooks(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestLoad_Refuses(t *testing.T) {
+func TestLoad_BadDocument_Fails(t *testing.T) {
 	t.Parallel()
 	body := func(schema string) string {
 		return "paths: { /a: { post: { requestBody: { content: { application/json: { schema: " + schema + " } } } } } }"

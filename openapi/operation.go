@@ -42,7 +42,7 @@ type Parameter struct {
 	Name     string
 	Required bool
 	Schema   *jsonschema.Schema
-	// Type is the JSON type to turn the text into before it is checked: string, integer,
+	// Type is the JSON type to which the text is converted before it is checked: string, integer,
 	// number, boolean or array.
 	Type string
 }
@@ -72,7 +72,8 @@ func (c *Contract) newOperation(path, operation place) (*Operation, error) {
 	return o, c.addParameters(o, path.at("parameters"), operation.at("parameters"))
 }
 
-// addParameters lets a parameter of the operation replace that of the path.
+// addParameters adds the parameters of the path and of the operation. A parameter of the operation
+// replaces the path's of the same name.
 func (c *Contract) addParameters(o *Operation, lists ...place) error {
 	var order []string
 	declared := make(map[string]place)
@@ -123,8 +124,8 @@ func (o *Operation) Statuses() []int {
 	return statuses
 }
 
-// Response is the schema of the JSON body that a status carries, nil when it carries none,
-// and an error when the operation does not declare the status.
+// Response is the schema of the JSON body that the operation answers with a status. It is nil when
+// that answer has no body, and an error when the operation does not declare the status.
 func (o *Operation) Response(status int) (*jsonschema.Schema, error) {
 	response, ok := o.response(status)
 	if !ok {

@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// place is a value of the document and where it stands; the zero place stands for nothing.
+// place is a value of the document with its position. The zero place is a value that does not exist.
 type place struct {
-	// pointer is the JSON pointer, fit for the fragment of a URL.
+	// pointer is the JSON pointer, escaped for the fragment of a URL.
 	pointer string
 	// name is the last token of the pointer, as the document spells it.
 	name string
@@ -31,7 +31,7 @@ func parse(source []byte) (place, error) {
 
 func (p place) exists() bool { return p.node != nil }
 
-// at walks down the names of members.
+// at returns the member at a path of names.
 func (p place) at(names ...string) place {
 	for _, name := range names {
 		p = p.member(name)
@@ -93,7 +93,7 @@ func (p place) child(name string, node *yaml.Node) place {
 	}
 }
 
-// follow finds what a local reference such as `#/components/parameters/Limit` names.
+// follow returns the target of a local reference such as `#/components/parameters/Limit`.
 func (p place) follow(reference string) place {
 	tokens, ok := strings.CutPrefix(reference, "#/")
 	if !ok {

@@ -12,10 +12,10 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jsonin"
 )
 
-// resource is the name under which the compiler knows the document; nothing is fetched.
+// resource is the document's URL for the compiler. It is never fetched.
 const resource = "parley:///openapi.json"
 
-// schemas compiles places of the document, each once; the compiler remembers them.
+// schemas compiles schemas of the document. The compiler caches them.
 type schemas struct {
 	mu       sync.Mutex
 	compiler *jsonschema.Compiler
@@ -38,7 +38,7 @@ func newSchemas(document []byte) (*schemas, error) {
 	return &schemas{compiler: compiler}, nil
 }
 
-// offline keeps a stray reference from reading files or the network.
+// offline refuses references to other documents, so that nothing is read from files or the network.
 type offline struct{}
 
 func (offline) Load(url string) (any, error) {
@@ -56,7 +56,8 @@ func (s *schemas) compile(p place) (*jsonschema.Schema, error) {
 	return s.compiler.Compile(resource + "#" + p.pointer)
 }
 
-// primaryType is the JSON type, null aside, that a schema asks for; text when it does not say.
+// primaryType is the JSON type that a schema requires, ignoring null. It is string when the schema
+// names none.
 func primaryType(schema *jsonschema.Schema) string {
 	if found := declaredType(schema, maxReferences); found != "" {
 		return found

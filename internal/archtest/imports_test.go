@@ -1,5 +1,5 @@
-// Package archtest holds the architecture as data: who may import whom, and how large a
-// file may grow. It fails with one sentence.
+// Package archtest has the architecture as data: which package may import which, how large a file
+// may grow, and which names stay inside a package. Each mistake is reported in one sentence.
 package archtest_test
 
 import (
@@ -21,10 +21,10 @@ import (
 
 const module = "github.com/parley-chat/parley/"
 
-// domain is the graph of the foreign keys: a package may import those that its tables
-// point to, and audit, which points nowhere, when it records who did something. The numbers
-// that a webhook subscription is narrowed to are in an array, which can have no foreign key;
-// it points to accounts all the same.
+// domain is the graph of the foreign keys. A package may import the packages whose tables its own
+// tables reference. It may also import audit, which references no table, to record its verbs. A
+// webhook subscription lists numbers in an array, which can have no foreign key; webhooks may
+// import accounts all the same.
 func domain() map[string][]string {
 	return map[string][]string{
 		"audit":             {},
@@ -44,10 +44,10 @@ func domain() map[string][]string {
 	}
 }
 
-// adapter is the one part that speaks the network's own words to it; app alone names it.
+// adapter translates between the provider's words and ours. Only app imports it.
 const adapter = "internal/provider/cloud"
 
-// layers says which parts of the tree may import which others; a part may always import itself.
+// layers lists which parts of the tree a part may import, besides itself.
 func layers() map[string][]string {
 	return map[string][]string{
 		"openapi":           {"internal/platform", "internal/fault"},
@@ -73,7 +73,7 @@ type pkg struct {
 	Imports    []string
 }
 
-func TestImportsFollowTheArchitecture(t *testing.T) {
+func TestImports_OnlyAllowedDirections(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		from := strings.TrimPrefix(p.ImportPath, module)
@@ -107,7 +107,7 @@ func checkImport(t *testing.T, from, to string) {
 	}
 	allowed, known := layers()[part]
 	if !known {
-		t.Errorf("%s stands outside of the architecture: add its part to the layers", from)
+		t.Errorf("%s is in no part of the architecture: add its part to layers()", from)
 	} else if !slices.Contains(allowed, target) {
 		t.Errorf("%s must not import %s", from, to)
 	}
@@ -148,10 +148,10 @@ func root(t *testing.T) string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// maxLines is where a file stops; 300 is where it should.
+// maxLines is the hard limit of a file; the aim is 300.
 const maxLines = 500
 
-func TestFilesStaySmall(t *testing.T) {
+func TestFiles_AtMostMaxLines(t *testing.T) {
 	t.Parallel()
 	err := filepath.WalkDir(root(t), func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
@@ -172,17 +172,17 @@ func TestFilesStaySmall(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTheNetworkIsCalledByItsNeutralName holds the words of the messaging network to the
-// adapter and the simulator. The few names that the interface itself spells so are free.
-func TestTheNetworkIsCalledByItsNeutralName(t *testing.T) {
+// TestProviderWords_OnlyInAdapterAndSimulator finds brand names of the messaging network in other
+// packages. The few names that the public contract contains are allowed.
+func TestProviderWords_OnlyInAdapterAndSimulator(t *testing.T) {
 	t.Parallel()
 	free := regexp.MustCompile(`(?i)whatsapp_?(accounts?|number_not_verified|registration_failed|upstream_error)`)
 	words := regexp.MustCompile(`(?i)whatsapp|facebook|\bwaba|fbsbx|\bsmb_`)
 	for _, part := range []string{"internal", "cmd", "schema"} {
 		err := filepath.WalkDir(filepath.Join(root(t), part), func(path string, entry os.DirEntry, err error) error {
 			place, _ := filepath.Rel(root(t), path)
-			spoken := slices.Contains([]string{adapter, "internal/simulator", "internal/e2e/network", "internal/testkit/network", "internal/archtest"}, place)
-			if err == nil && entry.IsDir() && spoken {
+			skipped := slices.Contains([]string{adapter, "internal/simulator", "internal/e2e/network", "internal/testkit/network", "internal/archtest"}, place)
+			if err == nil && entry.IsDir() && skipped {
 				return filepath.SkipDir
 			}
 			ours := filepath.Ext(path) == ".sql" || filepath.Ext(path) == ".go" && !strings.HasSuffix(path, "_test.go")
@@ -199,17 +199,17 @@ func TestTheNetworkIsCalledByItsNeutralName(t *testing.T) {
 	}
 }
 
-// unwrapped says what only some parts may reach for.
+// unwrapped lists names of engines, and the parts of the tree that may use them.
 func unwrapped() map[string][]string {
 	return map[string][]string{
 		".Pool()":    {"internal/platform", "internal/testkit", "internal/app", "internal/e2e", "cmd"},
 		"pgxpool":    {"internal/platform", "internal/testkit", "internal/app", "internal/e2e", "cmd"},
 		"tx.Raw()":   {"internal/platform/jobs", "internal/platform/postgres"},
-		"riverqueue": {"internal/platform/jobs", "internal/platform/lanes/property_", "cmd/bench"}, // the property test plays River
+		"riverqueue": {"internal/platform/jobs", "internal/platform/lanes/property_", "cmd/bench"}, // the property test acts as River
 	}
 }
 
-func TestEnginesStayBehindTheirPackage(t *testing.T) {
+func TestEngines_OnlyUsedByTheirPackages(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{"internal", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(root(t), part), func(path string, _ os.DirEntry, err error) error {
@@ -220,7 +220,7 @@ func TestEnginesStayBehindTheirPackage(t *testing.T) {
 			for words, parts := range unwrapped() {
 				within := func(part string) bool { return strings.HasPrefix(path, filepath.Join(root(t), part)) }
 				if bytes.Contains(content, []byte(words)) && !slices.ContainsFunc(parts, within) {
-					t.Errorf("%s reaches for %s: that is left to %s", path, words, strings.Join(parts, ", "))
+					t.Errorf("%s uses %s: only %s may", path, words, strings.Join(parts, ", "))
 				}
 			}
 			return err

@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wireWord is what the provider's own names look like: two parts with an underscore, or capitals.
+// wireWord matches the form of the provider's names: parts joined by underscores, or capitals.
 var wireWord = regexp.MustCompile(`\b(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z]{5,})\b`)
 
-// ourWords look like the provider's and are ours: columns, SQL, event types.
+// ourWords are columns, SQL keywords and event types of ours that the adapter contains as well.
 const ourWords = `phone_numbers message_status LOCKED is_valid`
 
-// TestDomain_SpeaksNoProviderWords compares the literals and identifiers of internal/domain with
+// TestDomain_NoProviderWords compares the literals and identifiers of internal/domain with
 // the words and error codes that the adapter reads and writes. Words that the public contract
-// prints, and the names that the port (internal/provider) declares, are free.
-func TestDomain_SpeaksNoProviderWords(t *testing.T) {
+// prints, and the names that the port (internal/provider) declares, are allowed.
+func TestDomain_NoProviderWords(t *testing.T) {
 	t.Parallel()
 	words, codes := adapterWords(t)
 	require.Greater(t, len(words), 100, "the adapter's words were found")
@@ -97,7 +97,7 @@ func adapterWords(t *testing.T) (words, codes map[string]bool) {
 	return words, codes
 }
 
-// eachFile parses the Go files below a folder, tests aside.
+// eachFile parses the Go files below a folder, without tests.
 func eachFile(t *testing.T, folder string, visit func(path string, file *ast.File)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(root(t), folder), func(path string, entry fs.DirEntry, err error) error {
@@ -114,7 +114,7 @@ func eachFile(t *testing.T, folder string, visit func(path string, file *ast.Fil
 	require.NoError(t, err)
 }
 
-// snakeCase is a Go name as the provider would write it: PartnerRemoved is partner_removed.
+// snakeCase converts a Go name to the provider's style: PartnerRemoved becomes partner_removed.
 func snakeCase(name string) string {
 	return strings.ToLower(regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "${1}_${2}"))
 }

@@ -1,5 +1,5 @@
-// Package cell bundles one database with one instance of every service on it. It is the
-// only place that wires domain services; edges, processes and tests all take theirs here.
+// Package cell creates one instance of every domain service on one database. No other package
+// creates them: edges, processes and tests take them from a Cell.
 package cell
 
 import (
@@ -39,7 +39,7 @@ type Cell struct {
 	DB    *postgres.DB
 	Clock clock.Clock
 
-	// Jobs and Lanes carry what is not done at once; a process that works drains them.
+	// Jobs and Lanes are the queues of background work. `parley work` drains them.
 	Jobs  *jobs.Queue
 	Lanes *lanes.Lanes
 
@@ -59,27 +59,28 @@ type Cell struct {
 	Idempotency   *idempotency.Store
 }
 
-// Deps is what a cell stands on.
+// Deps are the dependencies of a cell.
 type Deps struct {
 	Name string
-	DB   *postgres.DB
-	// LogDB takes the API log, so that a busy pool does not lose it; nil takes DB.
+	// DB is the pool of requests.
+	DB *postgres.DB
+	// LogDB is the pool of the API log, so that no entry is lost while DB is busy; nil means DB.
 	LogDB *postgres.DB
-	// WorkDB is the pool of background work; nil takes DB.
+	// WorkDB is the pool of background work; nil means DB.
 	WorkDB *postgres.DB
 	Clock  clock.Clock
-	// Directory is where this cell's organizations and keys are made known.
+	// Directory has the routes from organizations, keys and numbers to cells.
 	Directory *directory.Directory
-	// Ring opens what is sealed; without it a cell can only do what needs no secret.
+	// Ring seals and opens secrets; nil for commands that need no secret.
 	Ring *sealed.Keyring
-	// Posts reaches the endpoints of tenants.
+	// Posts is the HTTP client for the endpoints of tenants.
 	Posts *safehttp.Client
-	// Provider is the messaging network; nil for commands that never ask it.
+	// Provider is the messaging network; nil for commands that never call it.
 	Provider provider.Port
 	Logger   *slog.Logger
 }
 
-// New wires the services in the order of the foreign keys.
+// New creates the services in the order of the foreign keys.
 func New(deps Deps) (*Cell, error) {
 	logDB := deps.LogDB
 	if logDB == nil {
@@ -140,7 +141,7 @@ func New(deps Deps) (*Cell, error) {
 	return c, err
 }
 
-// Handle registers the jobs of every service with a process that works.
+// Handle registers the jobs of every service with the job runner of a process.
 func (c *Cell) Handle(set *jobs.Set) {
 	c.Contacts.Handle(set)
 	c.Webhooks.Handle(set)
@@ -148,14 +149,15 @@ func (c *Cell) Handle(set *jobs.Set) {
 	c.Templates.Handle(set)
 }
 
-// LookAfter begins what is due by the clock. Every process that works calls it now and then.
+// LookAfter starts the checks of accounts and the syncs of templates that are due, and returns how
+// many. Every process that does background work calls it every 20 s.
 func (c *Cell) LookAfter(ctx context.Context) (begun int, err error) {
 	asked, accountsErr := c.Accounts.LookAfter(ctx)
 	synced, templatesErr := c.Templates.LookAfter(ctx)
 	return asked + synced, errors.Join(accountsErr, templatesErr)
 }
 
-// RestoreTx makes lanes and jobs anew out of the rows of an organization that moved here.
+// RestoreTx creates lanes and jobs from the rows of an organization that moved to this cell.
 func (c *Cell) RestoreTx(ctx context.Context, tx *postgres.Tx) error {
 	if err := c.Lanes.RebuildTx(ctx, tx); err != nil {
 		return err
@@ -163,7 +165,8 @@ func (c *Cell) RestoreTx(ctx context.Context, tx *postgres.Tx) error {
 	return c.Contacts.RestoreTx(ctx, tx)
 }
 
-// Holds answers the directory, which asks what became of a step that nobody finished.
+// Holds tells whether the cell has the row of a claim that is still open in the directory. The
+// directory then confirms the claim, or else releases it.
 func (c *Cell) Holds(ctx context.Context, step directory.Unsettled) (bool, error) {
 	switch step.Kind {
 	case "":
