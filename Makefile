@@ -1,22 +1,22 @@
-# The everyday commands. `make help` lists them; a line's `##` is its help.
+# `make help` lists the commands; the text after `##` is their help.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# go.mod names the Go version, and any Go fetches that one. Only the race detector needs C.
+# go.mod names the Go version, and an older or newer Go downloads it. Only the race detector needs C.
 export GOTOOLCHAIN := auto
 export CGO_ENABLED := 0
 export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 
-# What `make check` runs: the cheap and telling first, the tests last.
+# The steps of `make check`: short ones first, the tests last.
 CHECKS := tidy-check vet openapi schema-check fmt-check lint clients build quickstart race
 
 FUZZTIME ?= 30s
 
-# Packages that `make race` tests at once, and tests at once within each. More than there are
-# cores, because many tests wait. Their databases are on one server of 600 connections.
+# How many packages `make race` tests at once, and how many tests at once in each. The product may
+# exceed the number of cores, because many tests wait. All use one server of 600 connections.
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
@@ -31,27 +31,27 @@ dev: ## Run everything on this machine in one process
 build: ## Build the server into .bin/parley
 	go build -o .bin/parley ./cmd/parley
 
-test: ## Run the tests; what did not change is not run again
+test: ## Run the tests of packages that changed since the last run
 	go test ./...
 
 race: export CGO_ENABLED := 1
-race: ## Run all tests anew under the race detector (`make vet` is its own step)
+race: ## Run all tests under the race detector
 	go build -race ./...
 	scripts/test-postgres.sh go test -race -vet=off -p=$(RACE_PACKAGES) -parallel=$(RACE_TESTS) -count=1 -timeout=20m ./...
 
-bench: ## Measure a request against the bare engine
+bench: ## Compare a request with the bare database statements
 	go run ./cmd/bench pipeline
 
 fuzz: ## Run each fuzz test for FUZZTIME (30s)
 	@scripts/fuzz.sh $(FUZZTIME)
 
-quickstart: ## Do what the README's quickstart says, as a stranger would
+quickstart: ## Run the commands of the README's quickstart
 	@scripts/test-postgres.sh scripts/quickstart.sh
 
-proof-%: ## Run one proof of a promise: scripts/proof-NAME.sh, e.g. make proof-move
+proof-%: ## Run scripts/proof-NAME.sh at full size, e.g. make proof-move
 	@scripts/proof-$*.sh
 
-check: ## Everything that a change must pass
+check: ## Run all checks of CI
 	@scripts/test-postgres.sh scripts/check.sh $(CHECKS)
 
 fmt: ## Format the Go code
@@ -60,13 +60,13 @@ fmt: ## Format the Go code
 fmt-check:
 	@$$(scripts/tool.sh golangci-lint) fmt --diff || { echo "run 'make fmt'" >&2; exit 1; }
 
-vet: ## Ask the compiler's own checker
+vet: ## Run go vet
 	go vet ./...
 
-lint: ## Ask the linters (.golangci.yml)
+lint: ## Run the linters (.golangci.yml)
 	@$$(scripts/tool.sh golangci-lint) run
 
-tidy: ## Bring go.mod in line with the imports
+tidy: ## Run go mod tidy
 	go mod tidy
 
 tidy-check:
@@ -78,11 +78,11 @@ openapi: ## Lint the contract
 clients: ## Generate a TypeScript and a Go client and compile both
 	@scripts/generate-clients.sh
 
-schema: ## Write schema/schema.sql anew from the migrations
+schema: ## Write schema/schema.sql from the migrations
 	@scripts/test-postgres.sh scripts/schema-dump.sh
 
 schema-check:
 	@scripts/test-postgres.sh scripts/schema-dump.sh --check
 
-fetch: ## Download all that the other commands need, at once
+fetch: ## Download everything that the other commands need
 	@scripts/fetch.sh

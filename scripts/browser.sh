@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Prints the path of a Chromium, after installing Debian's if this machine has none and lets us.
+# Prints the path of Chromium. When the machine has none, it installs Debian's, if it runs as root.
 set -euo pipefail
 
 for name in chromium chromium-browser google-chrome; do
   command -v "$name" && exit
 done
 if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
-  echo "no Chromium found: install one, or set PARLEY_BROWSER=none to go without the tests that need it" >&2
+  echo "no Chromium found: install one, or set PARLEY_BROWSER=none to skip the tests that need it" >&2
   exit 1
 fi
 {

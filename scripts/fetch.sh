@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Downloads modules and packages side by side, so that the steps after it do not wait for the
-# network one by one. What fails here is tried again, and reported, by the step that needs it.
+# Downloads modules and packages in parallel, so that later steps do not wait for the network one
+# after another. A download that fails here is repeated, and reported, by the step that needs it.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills what takes and applies 20,000 callbacks of the provider twenty times: each that was
-# answered with 200 is kept and handed on.
+# Kills the processes that receive and apply 20,000 callbacks of the provider twenty times. Each
+# callback that was answered with 200 must be stored and reach its consumers.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Kills, stops and crashes what drains 100,000 rows, and hides poison among 10,000: nothing is lost.
+# Kills, stops and crashes the processes that drain 100,000 rows, and hides rows that always fail
+# among 10,000. No row may be lost.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-# One at a time: each measures, and wants the machine to itself.
+# One test at a time, because each measures.
 PARLEY_PROOF=full go test -count=1 -v -parallel=1 -timeout=30m -run 'TestProcess_' ./internal/platform/lanes |
   grep --line-buffered -v 'testdbconf:\|^=== '

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the README's quickstart as a stranger would: the very blocks marked there, on a
-# scratch database, and checks that a label came out of it.
+# Runs the marked blocks of the README's quickstart on a scratch database, and checks that they
+# created a label.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ database=parley_quickstart_$$
 export PARLEY_DATABASE_URL="${server%/*}/$database"
 log=$(mktemp)
 
-# The blocks of the README that stand below a mark of this name.
+# Prints the blocks of the README below the marks of this name.
 blocks() {
   awk -v mark="<!-- quickstart: $1 -->" '
     $0 == mark { wanted = 1 }
@@ -35,7 +35,7 @@ start
 for _ in $(seq 600); do
   grep -q 'export PARLEY_KEY=' "$log" && break
   if ! kill -0 "$parley" 2>/dev/null; then
-    # On a machine that stood still for a second the database did not answer in time.
+    # When the machine stood still for a second, the database did not answer in time: try again.
     grep -q 'acquire connection' "$log" || { cat "$log" >&2 && exit 1; }
     start
   fi

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command on a machine that seems to stand still again and again: all processes that the
-# command started, PostgreSQL included, are stopped for STOP seconds after every RUN seconds.
-# A test that fails here depends on the machine being fast.
+# Runs a command, and stops all processes that it started, PostgreSQL included, for STOP seconds
+# after every RUN seconds. A test that fails here depends on the machine being fast.
 #
 # usage: [RUN=4] [STOP=3] scripts/stutter.sh COMMAND [ARGUMENT...]
 #        e.g. scripts/stutter.sh scripts/test-postgres.sh go test -count=1 ./internal/e2e

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the path of a pinned tool, after getting it if this machine does not have it yet.
+# Prints the path of a pinned tool. Builds or installs it first if this machine does not have it.
 # Go tools are pinned in tools/NAME/go.mod, all others in tools/clients/package.json.
 #
 # usage: scripts/tool.sh NAME
@@ -20,7 +20,7 @@ go_tool() {
     scratch=$(mktemp "$cached.XXXXXX")
     CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$scratch" "$(go list tool)" || { rm -f "$scratch" && exit 1; }
     chmod 755 "$scratch"
-    mv "$scratch" "$cached" # whole or not at all: another checkout may be building it too
+    mv "$scratch" "$cached" # atomic, because another checkout may be building it too
   fi
   mkdir -p "$root/.bin"
   ln -sfn "$cached" "$root/.bin/$name"
