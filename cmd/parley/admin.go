@@ -35,8 +35,8 @@ func (p *program) adminCommand() *cobra.Command {
 	return root
 }
 
-// openCells opens every cell for one command. Hardly any command needs what is sealed, so
-// the others need no master key.
+// openCells opens every cell for one command. Only commands that seal or open secrets need the
+// master key; the others work without it.
 func (p *program) openCells(ctx context.Context, seals bool) (*app.Cells, error) {
 	config, logger, err := p.config()
 	if err != nil {
@@ -48,8 +48,8 @@ func (p *program) openCells(ctx context.Context, seals bool) (*app.Cells, error)
 	return app.OpenCells(ctx, config, app.CellsConfig{All: true, Conns: 2, Logger: logger})
 }
 
-// act opens the cells, does something with them and prints what came out: as a table with
-// the given columns, or as JSON.
+// act makes the function of a command: it opens the cells, calls do and prints the result, as a
+// table or as JSON.
 func (a *admin) act(do func(ctx context.Context, cells *app.Cells) (printed, error)) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, _ []string) error {
 		cells, err := a.openCells(command.Context(), a.seals)
@@ -71,11 +71,12 @@ func (a *admin) act(do func(ctx context.Context, cells *app.Cells) (printed, err
 	}
 }
 
-// printed is what a command answers. One row is one object in JSON, several are a list.
+// printed is the output of a command.
 type printed struct {
 	columns []string
 	rows    [][]any
-	list    bool
+	// list prints an array in JSON; otherwise the first row is printed as one object.
+	list bool
 }
 
 func one(columns []string, values ...any) printed {
@@ -128,7 +129,7 @@ func cellText(value any) string {
 	}
 }
 
-// orgFlag is the organization that a command is about.
+// orgFlag is the flag --org.
 type orgFlag struct{ text string }
 
 func (f *orgFlag) add(command *cobra.Command) {
@@ -144,7 +145,7 @@ func (f *orgFlag) id() (orgs.ID, error) {
 	return id, nil
 }
 
-// cell is where the organization lives.
+// cell is the organization's cell.
 func (f *orgFlag) cell(ctx context.Context, cells *app.Cells) (*app.Cell, orgs.ID, error) {
 	id, err := f.id()
 	if err != nil {

@@ -40,8 +40,8 @@ func accountRow(account accounts.Account) []any {
 	}
 }
 
-// accountConnect takes the token from a file or from its input: what stands on a command
-// line is seen by everybody on the machine.
+// accountConnect reads the token from a file or from standard input, because every user of a
+// machine can see the arguments of its processes.
 func (a *admin) accountConnect() *cobra.Command {
 	var draft accounts.Draft
 	var team, customer, file string
@@ -102,7 +102,7 @@ func (a *admin) token(file string) (provider.Token, error) {
 		return provider.Token{}, fmt.Errorf("--token-file: %w", err)
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return provider.Token{}, errors.New("--token-file: it is empty")
+		return provider.Token{}, errors.New("--token-file: the file is empty")
 	}
 	return provider.NewToken(strings.TrimSpace(string(text))), nil
 }
@@ -124,7 +124,7 @@ func (a *admin) accountList() *cobra.Command {
 			}
 		}
 	}
-	return a.about("list", "List business numbers, whatever their state", list)
+	return a.about("list", "List business numbers in every state", list)
 }
 
 func (a *admin) accountDisconnect() *cobra.Command {
@@ -133,7 +133,7 @@ func (a *admin) accountDisconnect() *cobra.Command {
 		account, err := cell.Accounts.Disconnect(ctx, org, audit.Operator(), number, nil)
 		return one(accountColumns(), accountRow(account)...), err
 	}
-	command := a.about("disconnect", "Let a number go, and have all its data purged", disconnect)
+	command := a.about("disconnect", "Disconnect a number, and purge all its data", disconnect)
 	command.Flags().StringVar(&number, "phone-number-id", "", "the provider's id of the number")
 	_ = command.MarkFlagRequired("phone-number-id") // fails only for an unknown flag
 	return command

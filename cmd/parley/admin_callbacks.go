@@ -20,7 +20,7 @@ func (a *admin) callbacksCommand() *cobra.Command {
 	return group("callbacks", "Callbacks of the provider that were not applied", a.callbacksList(), a.callbacksReprocess())
 }
 
-// quarantined is the state of a body that no organization owns: it is in the directory.
+// quarantined is the state of a body whose number no organization has. The directory stores it.
 const quarantined callbacks.State = "quarantined"
 
 // chosen are the flags that choose callbacks.
@@ -37,15 +37,16 @@ func (c *chosen) flags(command *cobra.Command) {
 	command.Flags().IntVar(&c.limit, "limit", 100, "how many of each state and cell")
 }
 
-// wants reports whether one of the states is chosen.
+// wants tells whether one of the states is chosen.
 func (c *chosen) wants(states ...callbacks.State) bool {
 	return c.state == "" || slices.Contains(states, callbacks.State(c.state))
 }
 
-// parse divides the ids by where they are stored: in a cell or in the directory.
+// parse divides the ids into items, which cells store, and quarantined bodies, which the directory
+// stores.
 func (c *chosen) parse() (items []callbacks.ID, parked []directory.QuarantineID, err error) {
 	if !c.wants(quarantined, callbacks.Unhandled, callbacks.Dead) {
-		return nil, nil, fmt.Errorf("%q is no state: write quarantined, unhandled or dead", c.state)
+		return nil, nil, fmt.Errorf("--state: %q is not quarantined, unhandled or dead", c.state)
 	}
 	for _, text := range c.ids {
 		item, notItem := ids.Parse[callbacks.Kind](text)
@@ -56,13 +57,13 @@ func (c *chosen) parse() (items []callbacks.ID, parked []directory.QuarantineID,
 		case notParked == nil:
 			parked = append(parked, one)
 		default:
-			return nil, nil, fmt.Errorf("%q is no id that list printed", text)
+			return nil, nil, fmt.Errorf("--id: %q is not an id that `list` prints", text)
 		}
 	}
 	return items, parked, nil
 }
 
-// filter is for each cell; false when no items of cells are chosen.
+// filter is the filter for each cell. It returns false when no items of cells are chosen.
 func (c *chosen) filter(items []callbacks.ID) (callbacks.Filter, bool) {
 	wanted := c.wants(callbacks.Unhandled, callbacks.Dead) && (len(c.ids) == 0 || len(items) > 0)
 	return callbacks.Filter{State: callbacks.State(c.state), IDs: items, Limit: c.limit}, wanted
@@ -121,7 +122,7 @@ func (a *admin) callbacksReprocess() *cobra.Command {
 	command := &cobra.Command{Use: "reprocess", Short: "Apply callbacks again", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		if chosen.state == "" && len(chosen.ids) == 0 {
-			return printed{}, errors.New("say which: --state or --id")
+			return printed{}, errors.New("choose callbacks with --state or --id")
 		}
 		items, parked, err := chosen.parse()
 		if err != nil {

@@ -26,7 +26,7 @@ func (a *admin) customerRestore() *cobra.Command {
 		customer, err := cell.Customers.Restore(ctx, org, audit.Operator(), id)
 		return one([]string{"id", "name", "status"}, customer.ID, customer.Name, customer.Status), err
 	}
-	command := a.about("restore", "Bring an archived customer back as what it was", restore)
+	command := a.about("restore", "Restore an archived customer with the status it had", restore)
 	command.Flags().StringVar(&text, "customer", "", "the customer's id")
 	_ = command.MarkFlagRequired("customer") // fails only for an unknown flag
 	return command

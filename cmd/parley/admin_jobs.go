@@ -20,7 +20,7 @@ func (a *admin) jobsCommand() *cobra.Command {
 
 func (a *admin) jobsList() *cobra.Command {
 	var limit int
-	command := &cobra.Command{Use: "list", Short: "List what was set aside, oldest first", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "list", Short: "List jobs and rows that were set aside, oldest first", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		out := printed{columns: []string{"id", "type", "kind", "cell", "organization_id", "at", "reason"}, list: true}
 		err := cells.Each(func(cell *app.Cell) error {
@@ -45,10 +45,10 @@ func (a *admin) jobsList() *cobra.Command {
 
 func (a *admin) jobsRetry() *cobra.Command {
 	var name, id string
-	command := &cobra.Command{Use: "retry", Short: "Put back what was set aside, its failures forgotten", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "retry", Short: "Put a job or row back into its queue, with its failures cleared", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		if _, err := strconv.Atoi(id); err == nil && name == "" && cells.Count() > 1 {
-			return printed{}, errors.New("numbers of jobs repeat from cell to cell: say which with --cell")
+			return printed{}, errors.New("two cells may have a job of the same number: choose the cell with --cell")
 		}
 		retried := false
 		err := cells.Each(func(cell *app.Cell) error {
@@ -63,7 +63,7 @@ func (a *admin) jobsRetry() *cobra.Command {
 			return err
 		})
 		if err == nil && !retried {
-			err = fmt.Errorf("nothing with the id %q was set aside", id)
+			err = fmt.Errorf("no job or row with the id %q was set aside", id)
 		}
 		return one([]string{"id", "retried"}, id, retried), err
 	})
@@ -73,7 +73,7 @@ func (a *admin) jobsRetry() *cobra.Command {
 	return command
 }
 
-// retry tells a job's number from a row's id.
+// retry puts back a job, whose id is a number, or a row of a lane.
 func retry(ctx context.Context, cell *app.Cell, id string) error {
 	if number, err := strconv.ParseInt(id, 10, 64); err == nil {
 		return cell.Jobs.Retry(ctx, number, cell.Clock.Now())

@@ -21,7 +21,7 @@ func (a *admin) keyCommand() *cobra.Command {
 
 func (a *admin) keyCreate() *cobra.Command {
 	var name, expires string
-	command := a.about("create", "Issue a key, shown this once", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
+	command := a.about("create", "Issue a key; it is shown only once", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
 		expiresAt, err := parseTime("expires-at", expires)
 		if err != nil {
 			return printed{}, err
@@ -30,7 +30,7 @@ func (a *admin) keyCreate() *cobra.Command {
 		return one([]string{"id", "api_key"}, key.ID, secret), err
 	})
 	command.Flags().StringVar(&name, "name", "", "what the key is for")
-	command.Flags().StringVar(&expires, "expires-at", "", "from then on the key is refused")
+	command.Flags().StringVar(&expires, "expires-at", "", "the key is refused from this time on")
 	return command
 }
 
@@ -49,7 +49,7 @@ func (a *admin) keyList() *cobra.Command {
 
 func (a *admin) keyRevoke() *cobra.Command {
 	var text string
-	command := a.about("revoke", "Revoke a key at once and for ever", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
+	command := a.about("revoke", "Revoke a key immediately; this cannot be undone", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
 		var id apikeys.ID
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return printed{}, fmt.Errorf("--key: %q is not the id of a key", text)
@@ -65,7 +65,7 @@ func (a *admin) keyRevoke() *cobra.Command {
 const listed = 100
 
 func (a *admin) auditCommand() *cobra.Command {
-	list := a.about("list", "List the newest deeds", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
+	list := a.about("list", "List the newest entries", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
 		entries, err := cell.Audit.List(ctx, org, time.Time{}, listed)
 		out := printed{columns: []string{"at", "actor_kind", "actor_id", "action", "target", "detail"}, list: true}
 		for _, entry := range entries {
@@ -75,7 +75,7 @@ func (a *admin) auditCommand() *cobra.Command {
 		}
 		return out, err
 	})
-	return group("audit", "Who did what", list)
+	return group("audit", "The audit log", list)
 }
 
 func (a *admin) logsCommand() *cobra.Command {

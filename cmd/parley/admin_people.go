@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 )
 
-// about makes a command of one organization.
+// about makes a command for one organization, with the flag --org.
 func (a *admin) about(use, short string, do func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error)) *cobra.Command {
 	var org orgFlag
 	command := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}

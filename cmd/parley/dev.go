@@ -20,7 +20,7 @@ import (
 
 const demoName = "Parley demo"
 
-// demo is what a developer needs for the first request, and what `dev --json` prints.
+// demo is the data for a first request. `dev --json` prints it.
 type demo struct {
 	BaseURL        string `json:"base_url"`
 	APIKey         string `json:"api_key"`
@@ -75,7 +75,7 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	}
 	network.build(logger)
 	group, ctx := errgroup.WithContext(ctx)
-	outliving, stop := context.WithCancel(context.WithoutCancel(ctx)) // what is being sent still gets its answer
+	outliving, stop := context.WithCancel(context.WithoutCancel(ctx)) // requests to the simulator can finish
 	group.Go(func() error { return network.run(outliving) })
 	group.Go(func() error {
 		defer stop()
@@ -96,11 +96,12 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	return group.Wait()
 }
 
-// devSettings fills in what a developer's machine needs: .env first, then defaults.
+// devSettings sets the settings of a developer's machine that the environment does not: from .env
+// first, then from defaults.
 func (p *program) devSettings(address string) error {
 	file, err := godotenv.Read()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.New(".env: a line is not NAME=value") // the cause would repeat the file, secrets included
+		return errors.New(".env: a line is not NAME=value") // err would print the line, which may hold a secret
 	}
 	for _, defaults := range []map[string]string{file, {
 		"PARLEY_MASTER_KEY":      app.DevMasterKey(),
@@ -117,7 +118,7 @@ func (p *program) devSettings(address string) error {
 	return nil
 }
 
-// makeDemo finds the demo organization or makes it, and mints a new key.
+// makeDemo finds or creates the demo organization, and issues a new key.
 func makeDemo(ctx context.Context, cells *app.Cells, network *devNetwork) (demo, error) {
 	cell, org, team, err := demoOrganization(ctx, cells)
 	if err != nil {

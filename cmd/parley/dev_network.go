@@ -16,11 +16,11 @@ import (
 	"github.com/parley-chat/parley/internal/simulator"
 )
 
-// callbackPath is where the provider's callbacks are taken, below the public URL.
+// callbackPath is the path of the provider's callbacks below the public URL.
 const callbackPath = "/provider/callbacks"
 
-// devNetwork is the messaging network of a developer: a simulator in this process, unless
-// PARLEY_PROVIDER_BASE_URL names another.
+// devNetwork is the messaging network of `parley dev`: a simulator in this process, unless
+// PARLEY_PROVIDER_BASE_URL is set.
 type devNetwork struct {
 	url      string
 	listener net.Listener
@@ -28,7 +28,7 @@ type devNetwork struct {
 	network  *simulator.Simulator
 }
 
-// devNetwork opens the simulator's address, so that the settings can name it.
+// devNetwork listens on the simulator's address and puts that address into the settings.
 func (p *program) devNetwork(ctx context.Context, address, simulated string) (*devNetwork, error) {
 	if p.environment["PARLEY_PROVIDER_BASE_URL"] != "" {
 		return &devNetwork{}, nil
@@ -51,7 +51,8 @@ func (p *program) devNetwork(ctx context.Context, address, simulated string) (*d
 	return n, nil
 }
 
-// listenNear takes port 8090 beside an API on a port of its own, and any port beside one on any.
+// listenNear listens on port 8090 when the API has a fixed port, and on a free port when the API
+// takes a free one.
 func listenNear(ctx context.Context, address, simulated string) (net.Listener, error) {
 	listen := func(where string) (net.Listener, error) { return (&net.ListenConfig{}).Listen(ctx, "tcp", where) }
 	if simulated != "" {
@@ -59,7 +60,7 @@ func listenNear(ctx context.Context, address, simulated string) (net.Listener, e
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		host = "127.0.0.1" // said among the settings
+		host = "127.0.0.1" // Config.Check reports it
 	}
 	if port != "0" {
 		if listener, err := listen(net.JoinHostPort(host, "8090")); err == nil {
@@ -69,7 +70,7 @@ func listenNear(ctx context.Context, address, simulated string) (net.Listener, e
 	return listen(net.JoinHostPort(host, "0"))
 }
 
-// build makes the simulator, once there is a log.
+// build creates the simulator, once there is a logger for it.
 func (n *devNetwork) build(logger *slog.Logger) {
 	if n.listener == nil {
 		return
@@ -85,16 +86,16 @@ func (n *devNetwork) run(ctx context.Context) error {
 	return serveNetwork(ctx, n.listener, n.network)
 }
 
-// callTo sends callbacks to the API, whose address is known late.
+// callTo makes the simulator send its callbacks to the API, whose address is known only once it
+// listens.
 func (n *devNetwork) callTo(address string) {
 	if n.network != nil {
 		n.network.SetCallbackURL(address)
 	}
 }
 
-// connect gives the demo organization the number of the simulated network and its
-// templates. A number that the developer connected elsewhere stays there, and without a
-// simulator of ours there is none.
+// connect connects the simulator's number to the demo organization and syncs its templates. It
+// does nothing when the number is connected to another organization, or without our simulator.
 func (n *devNetwork) connect(ctx context.Context, cell *app.Cell, org orgs.ID, team orgs.TeamID) (string, error) {
 	if n.network == nil {
 		return "", nil

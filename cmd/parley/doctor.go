@@ -13,7 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/app"
 )
 
-var errUnwell = errors.New("something needs attention")
+var errChecksFailed = errors.New("a check failed: see the lines that start with FAIL")
 
 func (p *program) doctorCommand() *cobra.Command {
 	return &cobra.Command{
@@ -36,7 +36,7 @@ func (p *program) doctorCommand() *cobra.Command {
 				fmt.Fprintln(p.stdout, strings.Join(slices.DeleteFunc(line, func(s string) bool { return s == "" }), " "))
 			}
 			if !well {
-				return errUnwell
+				return errChecksFailed
 			}
 			return nil
 		},

@@ -30,7 +30,7 @@ func exitCode() int {
 	return 0
 }
 
-// program is what every command works with.
+// program has the environment and outputs that every command uses.
 type program struct {
 	environment    map[string]string
 	stdout, stderr io.Writer
@@ -58,8 +58,8 @@ func run(ctx context.Context, args, environment []string, stdout, stderr io.Writ
 	return root.ExecuteContext(ctx)
 }
 
-// config reads the settings; they are checked by whoever needs them, all at once, so a
-// log that cannot be as it was asked for is as it is by default.
+// config reads the settings and makes the logger. It does not check the settings: app.New does. With
+// an invalid log level or format it makes the default logger, so that the check can report it.
 func (p *program) config() (app.Config, *slog.Logger, error) {
 	config := app.ReadConfig(p.environment)
 	logger, err := telemetry.NewLogger(p.stderr, config.LogLevel, config.LogFormat)
@@ -69,12 +69,12 @@ func (p *program) config() (app.Config, *slog.Logger, error) {
 	return config, logger, err
 }
 
-// group is a command that only holds others: alone it is a mistake.
+// group is a command that only has subcommands. Without one of them it fails.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return fmt.Errorf("%q is no command of %s; see `%s --help`", args[0], command.CommandPath(), command.CommandPath())
+			return fmt.Errorf("%q is not a command of %s; see `%s --help`", args[0], command.CommandPath(), command.CommandPath())
 		}
 		return fmt.Errorf("%s needs a command; see `%s --help`", command.CommandPath(), command.CommandPath())
 	}

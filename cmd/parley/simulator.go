@@ -35,7 +35,7 @@ func (p *program) simulatorCommand() *cobra.Command {
 	return command
 }
 
-// simulatorConfig gives the simulator's first app the names that our settings have for it.
+// simulatorConfig gives the simulator's first app the id, secret and tokens of our settings.
 func (p *program) simulatorConfig() simulator.Config {
 	secret, _, _ := strings.Cut(p.environment["PARLEY_PROVIDER_APP_SECRET"], ",") // the first is the one in use
 	return simulator.Config{
@@ -60,9 +60,9 @@ func (p *program) simulate(ctx context.Context, address string, config simulator
 	return serveNetwork(ctx, listener, simulator.New(config))
 }
 
-// serveNetwork lets a simulator answer and call back until ctx ends.
+// serveNetwork serves the simulator, and sends its callbacks, until ctx ends.
 func serveNetwork(ctx context.Context, listener net.Listener, network *simulator.Simulator) error {
-	// No write timeout: the phone page listens for as long as it is open.
+	// No write timeout, because the phone page keeps a response open for its events.
 	server := &http.Server{Handler: network.Handler(), ReadHeaderTimeout: 5 * time.Second}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return network.Run(ctx) })

@@ -11,7 +11,7 @@ import (
 
 const bom = "\xef\xbb\xbf"
 
-// altered says where two bodies begin to differ, and what usually causes that.
+// altered reports the first byte at which two bodies differ, and the usual cause.
 func altered(original, received []byte) finding {
 	at := 0
 	for at < min(len(original), len(received)) && original[at] == received[at] {
@@ -52,7 +52,7 @@ func alteration(original, received []byte) string {
 	line := func(body []byte) []byte { return bytes.TrimRight(body, "\r\n") }
 	switch {
 	case len(received) == 0:
-		return "The body is empty: something read it before you did."
+		return "The body is empty: another part of your server read it first."
 	case bytes.Equal(received, append([]byte(bom), original...)):
 		return "A byte order mark (EF BB BF) was put in front: the body was saved or decoded as text."
 	case bytes.Equal(line(received), original):
@@ -76,8 +76,8 @@ func sameJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
 }
 
-// restored returns bodies that the received one may have been made from, for the case that
-// there is no original to compare with.
+// restored returns bodies that may have been sent, for the case that there is no original to
+// compare with: it undoes the usual changes.
 func restored(received []byte) [][]byte {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, received); err != nil {

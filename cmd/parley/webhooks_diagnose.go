@@ -19,7 +19,7 @@ const (
 	stepSecret    = "wrong secret"
 )
 
-// suspect is a delivery to verify, with all that is known about it.
+// suspect is a delivery to verify, with the secrets and the original body, as far as given.
 type suspect struct {
 	header           string
 	body, original   []byte
@@ -29,7 +29,7 @@ type suspect struct {
 	tolerance        time.Duration
 }
 
-// finding is a step that fails, in words for the integrator.
+// finding is a step that failed: what is wrong, and what the integrator can do.
 type finding struct {
 	step, says string
 	advice     []string
@@ -37,7 +37,7 @@ type finding struct {
 
 func (f *finding) advise(lines ...string) { f.advice = append(f.advice, lines...) }
 
-// diagnose names every step that fails; none means that the delivery is genuine.
+// diagnose returns a finding for every step that fails. Without findings the delivery is genuine.
 func diagnose(s suspect) []finding {
 	signed, err := signature.Parse(s.header)
 	if err != nil {
@@ -54,7 +54,8 @@ func diagnose(s suspect) []finding {
 	return findings
 }
 
-// matching is the number of the first secret that made a signature over the body, from 1; 0 is none.
+// matching returns the position, from 1, of the first secret whose signature over the body is in
+// the header, or 0.
 func (suspect) matching(signed signature.Signed, body []byte, secrets []string) int {
 	for i, secret := range secrets {
 		if signed.Matches(body, secret) {
@@ -99,17 +100,17 @@ func skewed(s suspect, signed signature.Signed, err error, matches bool) finding
 		return found
 	}
 	found.advise(
-		"If it arrived just now, the clock of your machine is fast (synchronise it by NTP) or somebody sent an old delivery again.",
+		"If it arrived just now, the clock of your machine is fast (synchronise it by NTP) or it is an old delivery that was sent again.",
 		"If it arrived earlier, say when: --at "+signed.At.Format(time.RFC3339)+" is when it was sent.")
 	return found
 }
 
-// mismatch finds out why no secret made a signature over the body, the surest reason first.
+// mismatch finds the reason why no secret matches. It tries the reasons that it can prove first.
 func (s suspect) mismatch(signed signature.Signed) finding {
 	if n := s.matching(signed, s.body, s.revoked); n > 0 {
 		return finding{step: stepRevoked, says: fmt.Sprintf("it was signed with revoked secret %d of %d", n, len(s.revoked)), advice: []string{
-			"If t is later than the revocation, refuse it: somebody else has that secret.",
-			"If t is earlier, it was under way during the rotation: keep the old secret in your receiver until the new one works, then revoke it.",
+			"If t is later than the revocation, refuse it: that secret has leaked.",
+			"If t is earlier, it was sent during the rotation: keep the old secret in your receiver until the new one works, then revoke it.",
 		}}
 	}
 	if s.hasOriginal && !bytes.Equal(s.original, s.body) {
@@ -131,7 +132,7 @@ func (s suspect) mismatch(signed signature.Signed) finding {
 }
 
 func (s suspect) wrongSecret(signed signature.Signed) finding {
-	found := finding{step: stepSecret, says: fmt.Sprintf("none of the %d secrets given made any of the %d signatures over these %d bytes",
+	found := finding{step: stepSecret, says: fmt.Sprintf("none of the %d secrets matches any of the %d signatures over these %d bytes",
 		len(s.secrets), len(signed.Signatures), len(s.body))}
 	for i, secret := range s.secrets {
 		trimmed := strings.TrimSpace(secret)
@@ -146,10 +147,10 @@ func (s suspect) wrongSecret(signed signature.Signed) finding {
 				"Secret %d has %d characters, ours have %d: pass it as it was shown, not decoded.", i+1, len(secret), signature.SecretLength))
 		}
 	}
-	found.advise("Is the secret that of this very subscription? Each has its own, shown once when it was made.")
+	found.advise("Is it the secret of this subscription? Each subscription has its own, shown once when it was created.")
 	switch {
 	case len(s.body) == 0:
-		found.advise("The body is empty: something read it before you did. Keep the raw bytes before any parser.")
+		found.advise("The body is empty: another part of your server read it first. Keep the raw bytes before any parser runs.")
 	case s.hasOriginal && bytes.Equal(s.original, s.body):
 		found.advise("The body equals the original: it was not altered.")
 	case s.hasOriginal:

@@ -23,7 +23,7 @@ const (
 
 var sent = time.Unix(1_700_000_000, 0)
 
-// verify runs the command as a person would, at the time of the sending unless told otherwise.
+// verify runs the command, at the time of the delivery unless args has --at.
 func verify(t *testing.T, body string, args ...string) (string, error) {
 	t.Helper()
 	var stdout bytes.Buffer
@@ -52,7 +52,7 @@ func TestWebhooksVerify_OK(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWebhooksVerify_ReadsStandardInputAndTheClock(t *testing.T) {
+func TestWebhooksVerify_NoBodyOrTimeFlag_ReadsStandardInputAndClock(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
 	command := (&program{stdout: &stdout}).webhooksVerify()
@@ -62,7 +62,7 @@ func TestWebhooksVerify_ReadsStandardInputAndTheClock(t *testing.T) {
 	require.Contains(t, stdout.String(), "OK: ")
 }
 
-func TestWebhooksVerify_NamesTheStep(t *testing.T) {
+func TestWebhooksVerify_BadDelivery_NamesTheFailedStep(t *testing.T) {
 	t.Parallel()
 	good := signature.Sign(sent, []byte(sentBody), secret)
 	for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func TestWebhooksVerify_NamesTheStep(t *testing.T) {
 			sentBody,
 			[]string{"--header", signature.Sign(sent, []byte(sentBody), otherSecret)},
 			stepSecret,
-			[]string{"none of the 1 secrets given made any of the 1 signatures over these 62 bytes", "that of this very subscription", "--original"},
+			[]string{"none of the 1 secrets matches any of the 1 signatures over these 62 bytes", "the secret of this subscription", "--original"},
 		},
 		"an empty body": {"", []string{"--header", good}, stepSecret, []string{"The body is empty"}},
 	} {
@@ -108,7 +108,7 @@ func TestWebhooksVerify_NamesTheStep(t *testing.T) {
 	}
 }
 
-func TestWebhooksVerify_DoubtsTheSecret(t *testing.T) {
+func TestWebhooksVerify_WrongSecret_SaysWhatToCheck(t *testing.T) {
 	t.Parallel()
 	header := signature.Sign(sent, []byte(sentBody), secret)
 	out, err := verify(t, sentBody, "--header", header, "--secret", secret+"\n", "--secret", "", "--secret", "short")
@@ -124,7 +124,7 @@ func TestWebhooksVerify_DoubtsTheSecret(t *testing.T) {
 	require.Contains(t, out, "The original does not match either")
 }
 
-func TestWebhooksVerify_FindsTheAlteration(t *testing.T) {
+func TestWebhooksVerify_AlteredBody_SaysWhereAndWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		original, received string
@@ -160,7 +160,7 @@ func TestWebhooksVerify_FindsTheAlteration(t *testing.T) {
 	}
 }
 
-func TestWebhooksVerify_GuessesTheAlterationWithoutTheOriginal(t *testing.T) {
+func TestWebhooksVerify_AlteredBodyWithoutOriginal_GuessesTheChange(t *testing.T) {
 	t.Parallel()
 	for original, received := range map[string]string{
 		sentBody:        sentBody + "\r\n",
@@ -177,7 +177,7 @@ func TestWebhooksVerify_GuessesTheAlterationWithoutTheOriginal(t *testing.T) {
 	}
 }
 
-func TestWebhooksVerify_RefusesWhatItCannotRead(t *testing.T) {
+func TestWebhooksVerify_UnreadableFlags_Fails(t *testing.T) {
 	t.Parallel()
 	for words, args := range map[string][]string{
 		"--at":           {"--header", "x", "--secret", "x", "--at", "yesterday"},

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/signature"
 )
 
-// received is what is printed of one delivery.
+// received is a delivery as it is printed.
 type received struct {
 	At         clock.Stamp         `json:"received_at"`
 	Method     string              `json:"method"`
@@ -26,7 +26,7 @@ type received struct {
 	EventUID   string              `json:"event_uid"`
 	DeliveryID string              `json:"delivery_id"`
 	Attempt    int                 `json:"attempt"`
-	Verified   *bool               `json:"verified"` // null without a secret to verify with
+	Verified   *bool               `json:"verified"` // null without --secret
 	Failure    *receivedFailure    `json:"failure,omitempty"`
 	Status     int                 `json:"status"`
 	Headers    map[string][]string `json:"headers"`
@@ -76,7 +76,7 @@ func (r *localReceiver) print(d *received) {
 	_, _ = r.out.Write(text.Bytes()) // there is no other output to report an error to
 }
 
-// line says what arrived, whether its signature is valid, and what was answered.
+// line has the event, whether its signature is valid, and the status of the answer.
 func (d *received) line() string {
 	words := []string{d.At.String()}
 	if d.Event == "" {
@@ -110,7 +110,7 @@ func indented(body []byte) string {
 	return "  " + strconv.Quote(string(body))
 }
 
-// printable replaces control characters, which could steer the terminal.
+// printable replaces control characters, because a terminal would execute them.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {

@@ -22,7 +22,7 @@ import (
 const (
 	maxReceivedBytes = 16 << 20
 	maxRelayedBytes  = 64 << 10
-	// forwardTimeout is how long the platform itself waits for an answer.
+	// forwardTimeout equals the timeout of the platform's own deliveries.
 	forwardTimeout = 10 * time.Second
 )
 
@@ -49,7 +49,7 @@ func (p *program) webhooksReceive() *cobra.Command {
 	return command
 }
 
-// forwarder passes on what it is given: it adds no header and follows no redirect.
+// forwarder is a client that adds no header and follows no redirect.
 func forwarder() *http.Client {
 	client := &http.Client{Timeout: forwardTimeout}
 	client.Transport = &http.Transport{DisableCompression: true}
@@ -75,7 +75,7 @@ func (r *localReceiver) check() error {
 		return fmt.Errorf("--status: %d is not a status from 200 to 599", r.status)
 	}
 	if slices.Contains(r.secrets, "") {
-		return errors.New("--secret: it is empty; is its variable set?")
+		return errors.New("--secret: the secret is empty; is its variable set?")
 	}
 	if r.forwardTo == "" {
 		return nil
@@ -87,7 +87,7 @@ func (r *localReceiver) check() error {
 	return nil
 }
 
-// listen serves until the context ends, and lets deliveries under way finish.
+// listen serves until the context ends, then waits for deliveries that it is answering.
 func (r *localReceiver) listen(ctx context.Context, address string, notes io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *localReceiver) ServeHTTP(w http.ResponseWriter, request *http.Request) 
 	r.print(received)
 }
 
-// forward relays the answer of the other server, or 502 and the reason why there is none.
+// forward relays the answer of the other server, or answers 502 with the reason.
 func (r *localReceiver) forward(w http.ResponseWriter, request *http.Request, body []byte) (status int, failure string) {
 	onward, err := http.NewRequestWithContext(request.Context(), request.Method, r.forwardTo, bytes.NewReader(body))
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *localReceiver) forward(w http.ResponseWriter, request *http.Request, bo
 		return http.StatusBadGateway, err.Error()
 	}
 	onward.Header = request.Header.Clone()
-	onward.Header.Del("Connection") // about the way here, not the way on
+	onward.Header.Del("Connection") // it is about the connection to us
 	if onward.Header.Get("User-Agent") == "" {
 		onward.Header.Set("User-Agent", "") // none, instead of Go's own
 	}
@@ -161,6 +161,6 @@ func (r *localReceiver) forward(w http.ResponseWriter, request *http.Request, bo
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
-	_, _ = io.Copy(w, io.LimitReader(answer.Body, maxRelayedBytes)) // the status is what counts
+	_, _ = io.Copy(w, io.LimitReader(answer.Body, maxRelayedBytes)) // the platform reads the status only
 	return answer.StatusCode, ""
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/parley-chat/parley/internal/platform/signature"
 )
 
-// receiving is the command, running until its test ends.
-type receiving struct {
+// fixture is the command `webhooks receive`, running until the test ends.
+type fixture struct {
 	url    string
 	stdout *bytes.Buffer // to be read after stop
 	stop   func()
 }
 
-func receive(t *testing.T, args ...string) receiving {
+func receive(t *testing.T, args ...string) fixture {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	notes, stderr := io.Pipe()
@@ -48,7 +48,7 @@ func receive(t *testing.T, args ...string) receiving {
 		}
 	}
 	t.Cleanup(stop)
-	return receiving{url: url, stdout: stdout, stop: stop}
+	return fixture{url: url, stdout: stdout, stop: stop}
 }
 
 // deliver posts a body as the platform does and returns status, Retry-After and text.
@@ -72,7 +72,7 @@ func deliver(t *testing.T, url, body, header string) (int, string, string) {
 	return response.StatusCode, response.Header.Get("Retry-After"), string(text)
 }
 
-func TestWebhooksReceive_PrintsAndVerifies(t *testing.T) {
+func TestWebhooksReceive_Delivery_IsVerifiedAndPrinted(t *testing.T) {
 	t.Parallel()
 	r := receive(t, "--secret", otherSecret, "--secret", secret, "--status", "204")
 	status, _, _ := deliver(t, r.url, sentBody, signature.Sign(time.Now(), []byte(sentBody), secret))
@@ -87,10 +87,10 @@ func TestWebhooksReceive_PrintsAndVerifies(t *testing.T) {
 	require.Contains(t, printed, " contact.created evt_1 wbd_1 attempt 2 OK → 204\n  {\n    \"id\": \"evt_1\",\n")
 	require.Contains(t, printed, " attempt 2 FAIL no signature matches → 401\n  {\"id\":\"evt_1\"")
 	require.Contains(t, printed, " FAIL malformed header: it is empty → 401\n")
-	require.NotContains(t, printed, "\x1b", "what arrives does not steer the terminal")
+	require.NotContains(t, printed, "\x1b", "control characters are removed")
 }
 
-func TestWebhooksReceive_JSON(t *testing.T) {
+func TestWebhooksReceive_JSON_PrintsOneObjectPerDelivery(t *testing.T) {
 	t.Parallel()
 	r := receive(t, "--json")
 	raw := "{\"a\":\"<\xff>\"}\n"
@@ -114,7 +114,7 @@ func TestWebhooksReceive_JSON(t *testing.T) {
 	}, got)
 }
 
-func TestWebhooksReceive_Forwards(t *testing.T) {
+func TestWebhooksReceive_ForwardTo_RelaysAnswer(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan *http.Request, 1)
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -143,7 +143,7 @@ func TestWebhooksReceive_Forwards(t *testing.T) {
 
 	status, _, _ = deliver(t, r.url, sentBody, "t=1,v1=2")
 	require.Equal(t, http.StatusUnauthorized, status)
-	require.Empty(t, arrived, "what does not verify is not forwarded")
+	require.Empty(t, arrived, "a delivery that does not verify is not forwarded")
 	target.Close()
 	status, _, _ = deliver(t, r.url, sentBody, header)
 	require.Equal(t, http.StatusBadGateway, status)
@@ -151,7 +151,7 @@ func TestWebhooksReceive_Forwards(t *testing.T) {
 	require.Contains(t, r.stdout.String(), `"forward_error":`)
 }
 
-func TestWebhooksReceive_RelaysRedirects(t *testing.T) {
+func TestWebhooksReceive_ForwardTo_RelaysRedirect(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusFound))
 	t.Cleanup(target.Close)
@@ -161,14 +161,14 @@ func TestWebhooksReceive_RelaysRedirects(t *testing.T) {
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
-	require.Equal(t, http.StatusFound, response.StatusCode, "the platform follows none either")
+	require.Equal(t, http.StatusFound, response.StatusCode, "the platform follows no redirects either")
 }
 
-func TestWebhooksReceive_Refuses(t *testing.T) {
+func TestWebhooksReceive_BadFlags_Fails(t *testing.T) {
 	t.Parallel()
 	for words, args := range map[string][]string{
 		"--status: 100":     {"--status", "100"},
-		"--secret: it is":   {"--secret", ""},
+		"--secret: the secret is":   {"--secret", ""},
 		"--forward-to: \"l": {"--forward-to", "localhost:3000"},
 		"--addr":            {"--addr", "127.0.0.1:http-not"},
 	} {

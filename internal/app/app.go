@@ -1,5 +1,5 @@
-// Package app is the composition root: it knows everyone, and nobody knows it. The whole
-// graph of the product is built here by hand and read top to bottom.
+// Package app is the composition root: it imports every other part of the product, and only cmd
+// imports it. It builds all services by hand, top to bottom.
 package app
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// Version is the program's own; the contract has another.
+// Version is the version of the program. The contract has a version of its own.
 const Version = "0.1.0"
 
-// App is a process: its cells and what serves or works on them.
+// App is a process: its cells, the API and the callback ingress that it serves.
 type App struct {
 	config   Config
 	logger   *slog.Logger
@@ -39,8 +39,9 @@ type App struct {
 	stopTracing func(context.Context) error
 }
 
-// Options are what tests put in place of the defaults.
+// Options are settings that only tests use.
 type Options struct {
+	// Tracers see every SQL statement.
 	Tracers []pgx.QueryTracer
 }
 
@@ -54,7 +55,7 @@ const (
 // guessLimit is how many bad keys one address may try.
 var guessLimit = ratelimit.Limit{PerSecond: 1, Burst: 60} //nolint:gochecknoglobals // a constant
 
-// New builds the graph. It does not wait for databases: a process starts while they are away.
+// New builds the process. It does not wait for databases: a process starts while they are down.
 func New(ctx context.Context, config Config, logger *slog.Logger, options Options) (*App, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 // Cells are the cells of this process.
 func (a *App) Cells() *Cells { return a.cells }
 
-// Handler is the public surface.
+// Handler serves the public API and the provider's callbacks.
 func (a *App) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == callbacks.Path {
@@ -118,7 +119,7 @@ func (a *App) Handler() http.Handler {
 	})
 }
 
-// Close lets go of every connection.
+// Close closes every connection.
 func (a *App) Close() {
 	a.limiter.Close()
 	if a.redis != nil {

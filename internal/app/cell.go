@@ -20,26 +20,27 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-// Cell is a cell in a running process: its services, and what keeps it in order.
+// Cell is a cell in a running process: its services, its connection pools and its clock.
 type Cell struct {
 	*cell.Cell
 
 	url   string
 	clock *clock.Synced
-	// house is a pool of its own: readiness, time, partitions and the API log must not
-	// queue behind requests.
-	house *postgres.DB
-	// labour is the pool of background work; it connects only when there is some.
-	labour *postgres.DB
-	labours
+	// upkeepDB is the pool of readiness checks, clock, partitions and API log, so that they do not
+	// wait for connections behind requests.
+	upkeepDB *postgres.DB
+	// workDB is the pool of background work. It connects only when there is work.
+	workDB *postgres.DB
+	workMetrics
 
 	synced, jumped atomic.Bool
 }
 
-// CellConfig says where a cell's database is and with what it is shared.
+// CellConfig is a cell's database, and what the cell shares with the other cells of the process.
 type CellConfig struct {
-	Name      string
-	URL       string
+	Name string
+	URL  string
+	// Conns is the size of the pool that serves requests.
 	Conns     int32
 	Directory *directory.Directory
 	Ring      *sealed.Keyring
@@ -50,10 +51,11 @@ type CellConfig struct {
 }
 
 const (
-	houseConns  = 2
-	labourConns = 12
-	// labourWait is how long background work waits for a connection: nobody is told to come back.
-	labourWait = 10 * time.Second
+	upkeepConns = 2
+	workConns   = 12
+	// workWait is how long background work waits for a connection. It is longer than for a
+	// request, because no caller waits for the answer.
+	workWait = 10 * time.Second
 )
 
 // OpenCell builds a cell without waiting for its database.
@@ -65,33 +67,33 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	house, err := postgres.Open(ctx, postgres.Config{
-		URL: config.URL, Name: "parley house of " + config.Name, MaxConns: houseConns,
+	upkeepDB, err := postgres.Open(ctx, postgres.Config{
+		URL: config.URL, Name: "parley upkeep of " + config.Name, MaxConns: upkeepConns,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	labour, err := postgres.Open(ctx, postgres.Config{
-		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: labourConns, AcquireWait: labourWait, Steady: true,
+	workDB, err := postgres.Open(ctx, postgres.Config{
+		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: workConns, AcquireWait: workWait, Steady: true,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &Cell{url: config.URL, clock: clock.NewSynced(), house: house, labour: labour}
+	c := &Cell{url: config.URL, clock: clock.NewSynced(), upkeepDB: upkeepDB, workDB: workDB}
 	c.Cell, err = cell.New(cell.Deps{
-		Name: config.Name, DB: db, LogDB: house, WorkDB: labour, Clock: c.clock, Directory: config.Directory,
+		Name: config.Name, DB: db, LogDB: upkeepDB, WorkDB: workDB, Clock: c.clock, Directory: config.Directory,
 		Ring: config.Ring, Posts: config.Posts, Provider: config.Provider, Logger: config.Logger,
 	})
 	return c, err
 }
 
-// Close lets go of every connection.
+// Close closes every connection.
 func (c *Cell) Close() {
 	c.DB.Close()
-	c.house.Close()
-	c.labour.Close()
+	c.upkeepDB.Close()
+	c.workDB.Close()
 }
 
 // Migrate brings the cell's database to the current schema and makes its partitions.
@@ -99,29 +101,29 @@ func (c *Cell) Migrate(ctx context.Context) (applied int, err error) {
 	if applied, err = postgres.Migrate(ctx, c.url, schema.Migrations()); err != nil {
 		return applied, err
 	}
-	queues, err := jobs.Migrate(ctx, c.house)
+	queues, err := jobs.Migrate(ctx, c.upkeepDB)
 	if applied += queues; err != nil {
 		return applied, err
 	}
 	if err := c.SyncClock(ctx); err != nil {
 		return applied, err
 	}
-	return applied, c.house.EnsurePartitions(ctx, schema.Partitioned(), c.clock.Now())
+	return applied, c.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), c.clock.Now())
 }
 
 const (
 	clockEvery = 10 * time.Second
 	clockFirst = 500 * time.Millisecond
-	// maxJump is how far the offset to the database may move between two measurements.
+	// maxJump is the largest change of the offset between two measurements that is normal.
 	maxJump = 2 * time.Second
 )
 
-// SyncClock measures the offset to the database. A jump makes the cell unready until the
-// next measurement agrees.
+// SyncClock measures the offset to the database's clock. After a change of more than maxJump the
+// cell is not ready until the next measurement agrees.
 func (c *Cell) SyncClock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clockEvery/2)
 	defer cancel()
-	jump, err := c.house.SyncClock(ctx, c.clock)
+	jump, err := c.upkeepDB.SyncClock(ctx, c.clock)
 	if err != nil {
 		return err
 	}
@@ -133,16 +135,16 @@ func (c *Cell) SyncClock(ctx context.Context) error {
 	return nil
 }
 
-// unready says why the cell should get no requests, or "".
+// unready returns the reason why the cell should get no requests, or "" when it is ready.
 func (c *Cell) unready(ctx context.Context) string {
-	version, err := c.house.SchemaVersion(ctx, schema.Migrations())
+	version, err := c.upkeepDB.SchemaVersion(ctx, schema.Migrations())
 	if err != nil && !postgres.Unmigrated(err) {
 		return "the database does not answer"
 	}
 	if version < schema.Migrations().Newest() {
 		return "the schema is older than this program: run `parley migrate`"
 	}
-	ahead, err := c.house.PartitionsAhead(ctx, schema.Partitioned(), c.clock.Now())
+	ahead, err := c.upkeepDB.PartitionsAhead(ctx, schema.Partitioned(), c.clock.Now())
 	switch {
 	case err != nil:
 		return "the database does not answer"

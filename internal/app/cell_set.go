@@ -68,7 +68,7 @@ func (c Config) checkCells() error {
 // Cells are the open cells of a process and the directory that they share.
 type Cells struct {
 	Directory *directory.Directory
-	// Provider is the messaging network, for all cells and for its callbacks.
+	// Provider is the client of the messaging network, for all cells and for the callbacks.
 	Provider *cloud.Client
 
 	all         map[string]*Cell
@@ -80,7 +80,8 @@ type Cells struct {
 // CellsConfig is what the cells of a process have in common.
 type CellsConfig struct {
 	// All opens every cell that the settings name, not only those that are served.
-	All     bool
+	All bool
+	// Conns is the size of each cell's pool for requests.
 	Conns   int32
 	Logger  *slog.Logger
 	Tracers []pgx.QueryTracer
@@ -88,8 +89,9 @@ type CellsConfig struct {
 
 const directoryConns = 4
 
-// OpenCells builds the cells and their directory. A database that does not answer is not
-// waited for. One that was made before the fold is refused: all commands come through here.
+// OpenCells builds the cells and their directory. It does not wait for a database that does not
+// answer. It returns an error for a database that was made before the migrations were folded into
+// one per noun; all commands call it, so none of them runs on such a database.
 func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells, error) {
 	ring, err := config.Keyring()
 	if err != nil && len(config.MasterKey) > 0 {
@@ -130,11 +132,11 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	return c, nil
 }
 
-// foldTimeout is how long a start waits for its databases to say that they are not too old.
+// foldTimeout is how long a start waits for the databases to answer which migrations they have.
 const foldTimeout = 10 * time.Second
 
-// refuseBeforeFold returns an error when the directory or a cell was made before the fold. A
-// database that does not answer is not refused: a process starts without it.
+// refuseBeforeFold returns an error when the directory or a cell was made before the migrations
+// were folded. It ignores a database that does not answer, because a process starts without it.
 func (c Config) refuseBeforeFold(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
@@ -154,7 +156,7 @@ func (c Config) refuseBeforeFold(ctx context.Context, names []string) error {
 	return group.Wait()
 }
 
-// Ingress takes the provider's callbacks for these cells.
+// Ingress is the handler of the provider's callbacks for these cells.
 func (c *Cells) Ingress(logger *slog.Logger) *callbacks.Ingress {
 	served := map[string]*cell.Cell{}
 	for name, open := range c.all {
@@ -163,7 +165,7 @@ func (c *Cells) Ingress(logger *slog.Logger) *callbacks.Ingress {
 	return callbacks.New(callbacks.Deps{Cells: served, Directory: c.Directory, Provider: c.Provider, Logger: logger})
 }
 
-// Close lets go of every connection.
+// Close closes every connection.
 func (c *Cells) Close() {
 	for _, cell := range c.all {
 		cell.Close()
@@ -175,7 +177,7 @@ func (c *Cells) Close() {
 // Count is how many cells are open.
 func (c *Cells) Count() int { return len(c.all) }
 
-// Each runs over the cells in the order of their names.
+// Each calls do for every cell, in the order of the names.
 func (c *Cells) Each(do func(*Cell) error) error {
 	for _, name := range slices.Sorted(maps.Keys(c.all)) {
 		if err := do(c.all[name]); err != nil {
@@ -185,7 +187,8 @@ func (c *Cells) Each(do func(*Cell) error) error {
 	return nil
 }
 
-// Migrate brings the directory and then each cell to the current schema.
+// Migrate brings the directory and then each cell to the current schema. It reports how many
+// migrations it applied to each.
 func (c *Cells) Migrate(ctx context.Context, report func(name string, applied int)) error {
 	applied, err := postgres.Migrate(ctx, c.url, schema.Directory())
 	if err != nil {
@@ -204,8 +207,8 @@ func (c *Cells) Migrate(ctx context.Context, report func(name string, applied in
 	})
 }
 
-// SyncClocks compares the clocks with the databases once, for a command. A cell that is
-// away hinders only commands about it.
+// SyncClocks measures the offset to each database's clock once, for a command. It ignores a cell
+// that is down, so that only commands about that cell fail.
 func (c *Cells) SyncClocks(ctx context.Context) error {
 	if _, err := c.directoryDB.SyncClock(ctx, c.clock); err != nil {
 		return fmt.Errorf("directory: %w", err)
@@ -216,7 +219,7 @@ func (c *Cells) SyncClocks(ctx context.Context) error {
 	})
 }
 
-// Of is the cell in which an organization lives.
+// Of returns the cell of an organization.
 func (c *Cells) Of(ctx context.Context, org orgs.ID) (*Cell, error) {
 	home, err := c.Directory.HomeOf(ctx, org)
 	if errors.Is(err, directory.ErrUnknown) {
@@ -228,7 +231,7 @@ func (c *Cells) Of(ctx context.Context, org orgs.ID) (*Cell, error) {
 	return c.named(home.Cell)
 }
 
-// ForNew is the cell in which a new organization should live.
+// ForNew returns the cell for a new organization.
 func (c *Cells) ForNew(ctx context.Context) (*Cell, error) {
 	name, err := c.Directory.Choose(ctx)
 	if err != nil {
@@ -246,31 +249,32 @@ func (c *Cells) named(name string) (*Cell, error) {
 }
 
 const (
-	settleEvery   = time.Minute
-	settleTimeout = 30 * time.Second
+	resolveEvery   = time.Minute
+	resolveTimeout = 30 * time.Second
 )
 
-// keepDirectory settles what processes that died left behind, until ctx ends.
+// keepDirectory resolves the claims that processes left open when they died, and deletes quarantined
+// callbacks that have expired, each minute until ctx ends.
 func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
-	every(ctx, settleEvery, func() {
-		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	every(ctx, resolveEvery, func() {
+		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 		defer cancel()
-		settled, err := c.Settle(ctx)
+		resolved, err := c.ResolveClaims(ctx)
 		if err != nil {
 			logger.ErrorContext(ctx, "directory.unsettled", "error", err)
 		}
 		if err := c.Directory.ExpireQuarantine(ctx); err != nil {
 			logger.ErrorContext(ctx, "quarantine.not_expired", "error", err)
 		}
-		if settled > 0 {
-			logger.InfoContext(ctx, "directory.settled", "routes", settled)
+		if resolved > 0 {
+			logger.InfoContext(ctx, "directory.settled", "routes", resolved)
 		}
 	})
 }
 
-// Settle asks the cells what became of the steps that nobody finished. Steps of cells
-// that this process does not serve are left to others.
-func (c *Cells) Settle(ctx context.Context) (settled int, err error) {
+// ResolveClaims resolves the claims that are open in the directory: it asks the cell whether it has the
+// row that was claimed. Claims of cells that this process does not serve are left to other processes.
+func (c *Cells) ResolveClaims(ctx context.Context) (resolved int, err error) {
 	return c.Directory.Settle(ctx, func(ctx context.Context, step directory.Unsettled) (bool, error) {
 		home, err := c.Directory.HomeOf(ctx, step.OrgID)
 		if err != nil {

@@ -43,24 +43,25 @@ type Config struct {
 	LogLevel       string             `env:"LOG_LEVEL"        envDefault:"info"`
 	LogFormat      string             `env:"LOG_FORMAT"       envDefault:"json"`
 
-	// environment holds OpenTelemetry's own names too, which are not ours to list.
+	// environment is the whole environment: OpenTelemetry reads settings of its own from it.
 	environment map[string]string
-	// mistakes are what could not even be read.
+	// mistakes are the settings that could not be parsed.
 	mistakes []error
-	// Dev allows what only a developer's machine may: the published master key.
+	// Dev is for a developer's machine: it allows the published master key, and webhook endpoints
+	// on this machine without TLS.
 	Dev bool
 }
 
-// Prefix stands before the name of every setting.
+// Prefix is the start of every setting's name.
 const Prefix = "PARLEY_"
 
-// DevMasterKey seals what a developer's database holds. It is no secret, and serve refuses it.
+// DevMasterKey is the master key of `parley dev`. It is published, so serve refuses it.
 func DevMasterKey() string {
 	return base64.StdEncoding.EncodeToString([]byte("parley dev master key, no secret"))
 }
 
-// ReadConfig reads the settings. What cannot be read is among the mistakes that Check
-// reports, so that all of them are seen at once.
+// ReadConfig reads the settings. Check reports those that cannot be parsed, together with all
+// other mistakes.
 func ReadConfig(environment map[string]string) Config {
 	config, err := env.ParseAsWithOptions[Config](env.Options{Environment: environment, Prefix: Prefix})
 	config.environment = environment
@@ -80,7 +81,8 @@ func ReadConfig(environment map[string]string) Config {
 	return config
 }
 
-// unreadable names the variable instead of the field, and not its value.
+// unreadable is the error of a setting that cannot be parsed. It names the variable, not the Go
+// field, and leaves out the value, which may be a secret.
 func unreadable(cause error) error {
 	parse, ok := errors.AsType[env.ParseError](cause)
 	if !ok {
@@ -103,7 +105,7 @@ func humanType(kind reflect.Type) string {
 
 func (c Config) getenv(name string) string { return c.environment[name] }
 
-// Check reports every setting that cannot work.
+// Check reports all settings that are wrong, not only the first.
 func (c Config) Check() error {
 	return errors.Join(
 		errors.Join(c.mistakes...),
@@ -123,8 +125,8 @@ func (c Config) Check() error {
 	)
 }
 
-// posts is the one client for what tenants name. A developer's endpoints are on his own
-// machine, and speak plain http.
+// posts is the HTTP client for addresses that tenants choose. In development it also allows
+// endpoints on this machine and plain http.
 func (c Config) posts() (*safehttp.Client, error) {
 	networks := c.WebhookNets
 	if c.Dev {
@@ -144,7 +146,8 @@ func (c Config) checkDatabaseURL() error {
 	return checkURL("DATABASE_URL", c.DatabaseURL.Reveal(), "postgres", "postgresql")
 }
 
-// checkDirectoryURL says nothing of a directory in the main cell's database.
+// checkDirectoryURL skips a directory that is in the main cell's database: checkDatabaseURL
+// reports that URL.
 func (c Config) checkDirectoryURL() error {
 	if c.DirectoryURL == c.DatabaseURL {
 		return nil
@@ -176,7 +179,7 @@ func (c Config) checkConns() error {
 	return nil
 }
 
-// Keyring is built from the master keys, the newest first.
+// Keyring is built from the master keys. The first of them seals; all of them open.
 func (c Config) Keyring() (*sealed.Keyring, error) {
 	masters := make([]string, len(c.MasterKey))
 	for i, key := range c.MasterKey {
@@ -209,7 +212,7 @@ func checkOneOf(name, value string, allowed ...string) error {
 	return nil
 }
 
-// unknownSettings finds names that look like settings and are none: mostly misspellings.
+// unknownSettings finds variables that start with Prefix and are no settings, mostly misspelled ones.
 func unknownSettings(environment map[string]string) []Finding {
 	known := map[string]bool{}
 	fields, err := env.GetFieldParamsWithOptions(&Config{}, env.Options{Environment: environment, Prefix: Prefix})

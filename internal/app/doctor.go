@@ -15,14 +15,14 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-// Finding is what one check saw; Fix is empty when all is well.
+// Finding is the result of one check. Fix says what to do; it is empty when nothing is wrong.
 type Finding struct {
 	Name  string
 	Found string
 	Fix   string
 }
 
-// Doctor looks at everything a process needs and says how to mend what is missing.
+// Doctor checks settings, databases, Redis and the provider, and says how to fix what is wrong.
 func Doctor(ctx context.Context, environment map[string]string) []Finding {
 	config := ReadConfig(environment)
 	findings := []Finding{{Name: "go", Found: runtime.Version()}}
@@ -49,14 +49,14 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 func doctorDirectory(ctx context.Context, config Config) []Finding {
 	databaseURL := config.DirectoryURL.Reveal()
 	if checkURL("", databaseURL, "postgres", "postgresql") != nil {
-		return nil // said among the settings
+		return nil // the check of the settings reported it
 	}
 	finding := Finding{Name: "directory", Found: "current"}
 	pending, err := postgres.Pending(ctx, databaseURL, schema.Directory())
 	old, beforeFold := errors.AsType[*postgres.BeforeFoldError](err)
 	switch {
 	case err != nil && config.DirectoryURL == config.DatabaseURL:
-		return nil // said of the main cell
+		return nil // doctorCell reports it for the main cell
 	case beforeFold:
 		finding.Found, finding.Fix = old.Found(), old.Fix()
 	case err != nil:
@@ -69,7 +69,7 @@ func doctorDirectory(ctx context.Context, config Config) []Finding {
 
 func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
 	if checkURL("", databaseURL, "postgres", "postgresql") != nil {
-		return nil // said among the settings
+		return nil // the check of the settings reported it
 	}
 	setting := Prefix + "DATABASE_URL"
 	name := func(what string) string { return what }
@@ -96,7 +96,7 @@ func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
 		return append(findings, Finding{Name: name("partitions"), Found: oneLine(err), Fix: "correct " + setting})
 	}
 	defer db.Close()
-	ahead, err := db.PartitionsAhead(ctx, schema.Partitioned(), time.Now()) //nolint:forbidigo // the doctor looks at this machine
+	ahead, err := db.PartitionsAhead(ctx, schema.Partitioned(), time.Now()) //nolint:forbidigo // the doctor checks this machine and has no synced clock
 	partitions := Finding{Name: name("partitions"), Found: fmt.Sprintf("%d periods ahead", ahead)}
 	if err != nil {
 		partitions.Found = oneLine(err)
@@ -112,7 +112,7 @@ func doctorRedis(ctx context.Context, config Config) Finding {
 		return Finding{Name: "redis", Found: "not set: rate limits are counted per process"}
 	}
 	if config.checkRedisURL() != nil {
-		return Finding{Name: "redis", Found: "not asked"} // said among the settings
+		return Finding{Name: "redis", Found: "not asked"} // the check of the settings reported it
 	}
 	client, err := ratelimit.Connect(config.RedisURL.Reveal(), time.Second)
 	if err == nil {

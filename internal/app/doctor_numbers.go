@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// examined is how many numbers the doctor asks the provider about: those that were not
-// looked at for longest.
+// examined is how many numbers of a cell the doctor checks with the provider: those whose last
+// check is the oldest.
 const examined = 20
 
-// doctorNumbers asks whether the tokens of connected numbers work and whether their
-// callbacks come to us, and whether our callback address answers the provider's challenge.
+// doctorNumbers checks that the tokens of connected numbers work, that the numbers are subscribed
+// to our callbacks, and that our callback address answers the provider's challenge.
 func doctorNumbers(ctx context.Context, config Config) []Finding {
 	if !config.hasProviderApp() || config.Check() != nil {
-		return nil // said among the settings and of the provider
+		return nil // the checks of the settings and of the provider reported it
 	}
 	findings := []Finding{doctorCallback(ctx, config)}
 	cells, err := OpenCells(ctx, config, CellsConfig{All: true, Conns: 2, Logger: slog.New(slog.DiscardHandler)})
@@ -28,19 +28,19 @@ func doctorNumbers(ctx context.Context, config Config) []Finding {
 		return findings
 	}
 	defer cells.Close()
-	_ = cells.SyncClocks(ctx) // a database that is away was reported already
+	_ = cells.SyncClocks(ctx) // a database that is down was reported already
 	_ = cells.Each(func(cell *Cell) error {
 		all, err := cell.Accounts.Examine(ctx, examined)
 		if err != nil {
-			return nil //nolint:nilerr // a database that is away or empty was reported already
+			return nil //nolint:nilerr // a database that is down or empty was reported already
 		}
-		var refused, deaf []string
+		var refused, unsubscribed []string
 		for _, one := range all {
 			switch {
 			case one.ProviderError != nil:
 				refused = append(refused, one.PhoneNumberID)
 			case !one.Subscribed:
-				deaf = append(deaf, one.PhoneNumberID)
+				unsubscribed = append(unsubscribed, one.PhoneNumberID)
 			}
 		}
 		if len(all) == 0 {
@@ -52,8 +52,9 @@ func doctorNumbers(ctx context.Context, config Config) []Finding {
 			tokens.Fix = "connect them again with a new token: `parley admin account connect`"
 		}
 		callbacks := Finding{Name: "subscriptions in " + cell.Name, Found: "all numbers asked are subscribed"}
-		if len(deaf) > 0 {
-			callbacks.Found, callbacks.Fix = "missing for "+strings.Join(deaf, ", "), "keep a `parley work` running: it subscribes them again"
+		if len(unsubscribed) > 0 {
+			callbacks.Found = "missing for " + strings.Join(unsubscribed, ", ")
+			callbacks.Fix = "keep a `parley work` running: it subscribes them again"
 		}
 		findings = append(findings, tokens, callbacks)
 		return nil
@@ -66,7 +67,8 @@ const (
 	challengeBytes   = 1 << 10
 )
 
-// doctorCallback asks our own callback address as the provider does before it uses it.
+// doctorCallback sends our callback address the challenge that the provider sends before it uses
+// the address.
 func doctorCallback(ctx context.Context, config Config) Finding {
 	finding := Finding{Name: "callback", Found: "answers the challenge"}
 	challenge := rand.Text()
@@ -86,7 +88,7 @@ func doctorCallback(ctx context.Context, config Config) Finding {
 		}
 	}
 	if err != nil || string(body) != challenge {
-		// The cause would repeat the address, and with it the verify token.
+		// err is left out: it contains the address, and the address contains the verify token.
 		finding.Found = "does not answer the challenge at PARLEY_PUBLIC_URL"
 		finding.Fix = "start `parley serve`, and have PARLEY_PUBLIC_URL lead to it"
 	}

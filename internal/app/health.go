@@ -12,7 +12,7 @@ import (
 
 const readyTimeout = 2 * time.Second
 
-// operator serves what only operators may see, on a listener of its own.
+// operator serves health, readiness and metrics on a listener that only operators can reach.
 func (a *App) operator() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -45,11 +45,11 @@ func writeJSON(w http.ResponseWriter, code int, body status) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	encoded, _ := json.Marshal(body)      //nolint:errchkjson // strings always encode
-	_, _ = w.Write(append(encoded, '\n')) // a caller who left reads nothing
+	_, _ = w.Write(append(encoded, '\n')) // fails only when the caller has closed the connection
 }
 
-// health asks every cell at once. A process is ready while one of its cells is: the
-// organizations of the others are told to come back.
+// health checks all cells at the same time. A process is ready while one of its cells is ready;
+// requests to the other cells answer 503.
 func (c *Cells) health(ctx context.Context) map[string]string {
 	var mu sync.Mutex
 	var asked sync.WaitGroup

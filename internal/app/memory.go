@@ -5,11 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// heapGrowth lets a process hold five times what is in use: its heap is small and most of
-// it short-lived, and collecting at twice the size costs a tenth of the throughput.
+// heapGrowth is the GOGC of a process: the heap grows to five times the live memory before it is
+// collected. The heap is small and most of it short-lived; Go's default of 100 costs a tenth of the
+// throughput.
 const heapGrowth = 400
 
-// CollectLess trades memory for speed, unless GOGC says otherwise.
+// CollectLess sets heapGrowth, unless the environment sets GOGC.
 func CollectLess() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)

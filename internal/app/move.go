@@ -14,18 +14,20 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-// Moved tells how a move went.
+// Moved is the result of a move.
 type Moved struct {
+	// From and To are names of cells.
 	From, To string
-	Tables   map[string]postgres.Sum
+	// Tables has the number of rows and a checksum for each table that was copied.
+	Tables map[string]postgres.Sum
 	// Paused is how long the organization's requests were answered 503.
 	Paused time.Duration
 }
 
-// Move lets an organization live in another cell: freeze, copy, compare, flip, open. Only
-// that organization waits. Until the flip any failure leaves it where it was; from the flip
-// on it lives in the other cell, and running the move again finishes what is left. Its old
-// rows stay for a while and are purged by background work.
+// Move moves an organization to another cell: freeze it, copy and compare its rows, change its cell
+// in the directory, open it there. Only requests of that organization are refused meanwhile. A
+// failure before the change in the directory leaves the organization in its old cell. After a later
+// failure, running the move again finishes it. Background work purges the old rows after an hour.
 func (c *Cells) Move(ctx context.Context, org orgs.ID, to string) (moved Moved, err error) {
 	err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {
 		moved, err = c.move(ctx, org, to)
@@ -78,8 +80,8 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, to string) (Moved, error)
 	return moved, target.recordMove(ctx, org, moved)
 }
 
-// stay opens the organization where it was, if that is where it still lives: a flip whose
-// answer was lost may have happened.
+// stay opens the organization in its old cell, if the directory still names that cell. When the
+// answer of the change was lost, the directory may name the new one.
 func (c *Cells) stay(ctx context.Context, org orgs.ID, source *Cell, home directory.Home, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	now, err := c.Directory.HomeOf(ctx, org)
@@ -97,9 +99,10 @@ func (c *Cell) recordMove(ctx context.Context, org orgs.ID, moved Moved) error {
 	return err
 }
 
-// prepare makes room at the target: its partitions, and nothing left of a move that failed.
+// prepare creates the source's partitions at the target, and deletes rows of the organization that
+// a failed move left there.
 func prepare(ctx context.Context, source, target *Cell, org orgs.ID) error {
-	if err := target.house.CopyPartitions(ctx, source.house, schema.Partitioned()); err != nil {
+	if err := target.upkeepDB.CopyPartitions(ctx, source.upkeepDB, schema.Partitioned()); err != nil {
 		return err
 	}
 	return postgres.PurgeOrg(ctx, target.DB, org, schema.Tenant())
@@ -117,11 +120,11 @@ SET frozen_at = NULL,
 WHERE org_id = @org_id`
 )
 
-// freeze returns once nobody writes to the organization any more. Its lanes are gone with
-// it: whoever drains one stops at the next beat.
+// freeze returns when no transaction can write to the organization any more. It deletes the
+// organization's lanes; a drainer of one of them stops at its next heartbeat.
 func (c *Cell) freeze(ctx context.Context, org orgs.ID) error {
 	_, err := postgres.InClosingTx(ctx, c.DB, "freeze", func(tx *postgres.Tx) (int64, error) {
-		// Whoever entered before is waited for: a request with its commit takes this long at most.
+		// Transactions that began before are waited for: a request with its commit takes at most 25 s.
 		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '25s'`, nil); err != nil {
 			return 0, err
 		}
@@ -140,7 +143,7 @@ func (c *Cell) freeze(ctx context.Context, org orgs.ID) error {
 	return err
 }
 
-// open lets requests in again, with lanes made anew from the rows that are here.
+// open lets requests in again, and creates the organization's lanes and jobs from its rows.
 func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
 	_, err := postgres.InFirstTx(ctx, c.DB, org, func(tx *postgres.Tx) (int64, error) {
 		opened, err := tx.Exec(ctx, sqlOpen, postgres.Args{"epoch": epoch})
@@ -152,7 +155,7 @@ func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
 	return err
 }
 
-// keepMoved is how long the rows of an organization stay behind after it moved away.
+// keepMoved is how long the rows of an organization stay in the old cell after a move.
 const keepMoved = time.Hour
 
 const sqlLeft = `
@@ -162,9 +165,9 @@ WHERE frozen_at < @before
 ORDER BY org_id
 LIMIT 10`
 
-// purgeMoved deletes what organizations left behind that live elsewhere now.
+// purgeMoved deletes the rows of organizations that moved to another cell.
 func (c *Cells) purgeMoved(ctx context.Context, from *Cell) (purged int, err error) {
-	left, err := postgres.Many[orgs.ID](ctx, from.house.System("organizations that left"), sqlLeft,
+	left, err := postgres.Many[orgs.ID](ctx, from.upkeepDB.System("organizations that left"), sqlLeft,
 		postgres.Args{"before": from.clock.Now().Add(-keepMoved)})
 	if err != nil {
 		return 0, err
@@ -177,7 +180,7 @@ func (c *Cells) purgeMoved(ctx context.Context, from *Cell) (purged int, err err
 		if home.Cell == from.Name {
 			continue // frozen by a move that failed: the operator runs it again
 		}
-		if err := postgres.PurgeOrg(ctx, from.house, org, schema.Tenant()); err != nil {
+		if err := postgres.PurgeOrg(ctx, from.upkeepDB, org, schema.Tenant()); err != nil {
 			return purged, err
 		}
 		purged++

@@ -14,23 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMove_DisturbsNobody moves an organization of many rows while another, in the cell
-// that it leaves, goes on at 30 % of what the machine gives. `make proof-move` runs it at
-// full size; otherwise it is small and only checks that everything was answered.
-func TestMove_DisturbsNobody(t *testing.T) { //nolint:paralleltest // it measures
+// TestMove_LargeOrganization_NeighbourStaysFast moves an organization of many rows while another
+// organization of the same cell sends requests at 30 % of the measured capacity. `make proof-move`
+// runs it at full size; otherwise it is small and only checks that every request was answered.
+func TestMove_LargeOrganization_NeighbourStaysFast(t *testing.T) { //nolint:paralleltest // it measures
 	rows, rounds, span, full := 5_000, 1, 500*time.Millisecond, false
 	if asked, err := strconv.Atoi(os.Getenv("PARLEY_PROOF_ROWS")); err == nil {
 		rows, rounds, span, full = asked, 5, 5*time.Second, true
 	}
-	h := newHouse(t)
-	mover, _, neighbour := h.tenant(t), h.tenant(t), h.tenant(t)
+	f := newFixture(t)
+	mover, _, neighbour := f.tenant(t), f.tenant(t), f.tenant(t)
 	require.Equal(t, mover.cell, neighbour.cell)
-	for cell := range h.urls {
-		h.sql(t, cell, `UPDATE plans SET rate_per_second = 1000000, rate_burst = 1000000`)
+	for cell := range f.urls {
+		f.sql(t, cell, `UPDATE plans SET rate_per_second = 1000000, rate_burst = 1000000`)
 	}
 	mover.fill(t, rows)
 	neighbour.fill(t, 100)
-	refused := func(got answer) bool { return !full && got.status == http.StatusServiceUnavailable } // the machine stood still
+	refused := func(got answer) bool { return !full && got.status == http.StatusServiceUnavailable } // the machine may have stood still
 	capacity := neighbour.load(t, 16, 0, span/5, nil, refused).rate
 	pace := 0.3 * capacity
 
@@ -38,7 +38,7 @@ func TestMove_DisturbsNobody(t *testing.T) { //nolint:paralleltest // it measure
 	for range rounds {
 		quiet := neighbour.load(t, 16, pace, span, nil, refused)
 		during := neighbour.load(t, 16, pace, 0, func() {
-			moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+			moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
 			require.NoError(t, err)
 			require.EqualValues(t, rows, moved.Tables["labels"].Rows)
 			mover.cell = moved.To
@@ -62,8 +62,9 @@ type measured struct {
 	p99  time.Duration
 }
 
-// load asks for a list from several clients at a pace, or as fast as it goes, for a while
-// or as long as something runs. Every answer must be 200, unless it may be refused.
+// load lists labels with several clients. pace is in requests per second; with 0 each client sends
+// its next request at once. It runs for span, or until while returns when while is given. Every
+// answer must be 200, except those for which refused returns true; they are not measured.
 func (o *tenant) load(
 	t *testing.T, clients int, pace float64, span time.Duration, while func(), refused func(answer) bool,
 ) measured {

@@ -26,56 +26,56 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-// house is a process with two cells.
-type house struct {
+// fixture is a process with two cells, and its API.
+type fixture struct {
 	cells *app.Cells
 	api   *httptest.Server
 	urls  map[string]string
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &house{urls: map[string]string{"main": pgtest.URL(t), "second": pgtest.URL(t)}}
-	h.start(t)
-	return h
+	f := &fixture{urls: map[string]string{"main": pgtest.URL(t), "second": pgtest.URL(t)}}
+	f.start(t)
+	return f
 }
 
-// start starts a process on the databases.
-func (h *house) start(t *testing.T) {
+// start starts the process on the databases.
+func (f *fixture) start(t *testing.T) {
 	t.Helper()
 	config := app.ReadConfig(map[string]string{
-		"PARLEY_DATABASE_URL": h.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": h.urls["second"],
+		"PARLEY_DATABASE_URL": f.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": f.urls["second"],
 		"PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": "8",
 	})
 	config.Dev = true
 	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
 	require.NoError(t, err)
 	t.Cleanup(process.Close)
-	h.cells = process.Cells()
-	require.NoError(t, h.cells.Migrate(t.Context(), func(string, int) {}))
-	require.NoError(t, h.cells.SyncClocks(t.Context()))
-	h.api = httptest.NewServer(process.Handler())
-	t.Cleanup(h.api.Close)
+	f.cells = process.Cells()
+	require.NoError(t, f.cells.Migrate(t.Context(), func(string, int) {}))
+	require.NoError(t, f.cells.SyncClocks(t.Context()))
+	f.api = httptest.NewServer(process.Handler())
+	t.Cleanup(f.api.Close)
 }
 
 // tenant is an organization with a key.
 type tenant struct {
-	*house
+	*fixture
 
 	id   orgs.ID
 	key  string
 	cell string
 }
 
-func (h *house) tenant(t *testing.T) *tenant {
+func (f *fixture) tenant(t *testing.T) *tenant {
 	t.Helper()
-	home, err := h.cells.ForNew(t.Context())
+	home, err := f.cells.ForNew(t.Context())
 	require.NoError(t, err)
 	org, _, err := home.Orgs.Create(t.Context(), audit.Operator(), orgs.Draft{Name: "Mover", Plan: "platform"})
 	require.NoError(t, err)
 	_, key, err := home.Keys.Issue(t.Context(), org.OrgID, audit.Operator(), apikeys.Draft{Name: "mover"})
 	require.NoError(t, err)
-	return &tenant{house: h, id: org.OrgID, key: key, cell: home.Name}
+	return &tenant{fixture: f, id: org.OrgID, key: key, cell: home.Name}
 }
 
 func (o *tenant) elsewhere() string {
@@ -86,9 +86,9 @@ func (o *tenant) elsewhere() string {
 }
 
 // sql runs plain statements in a cell's database.
-func (h *house) sql(t *testing.T, cell, statement string, args ...any) {
+func (f *fixture) sql(t *testing.T, cell, statement string, args ...any) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), h.urls[cell])
+	conn, err := pgx.Connect(t.Context(), f.urls[cell])
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
 	_, err = conn.Exec(t.Context(), statement, args...)
@@ -130,8 +130,8 @@ func (o *tenant) ask(ctx context.Context, method, path, body string) (answer, er
 	return a, json.Unmarshal(raw, &a.body)
 }
 
-// askUntilServed asks again while a 503 asks to come back: a process on a machine that stands still
-// for a second answers so.
+// askUntilServed repeats the request while the answer is 503: a process answers so when its machine
+// stands still for a second.
 func (o *tenant) askUntilServed(t *testing.T, method, path, body string) answer {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -143,7 +143,7 @@ func (o *tenant) askUntilServed(t *testing.T, method, path, body string) answer 
 	}
 }
 
-// walk reads the names of the list from a cursor to its end, or that many pages.
+// walk reads the names of the labels from a cursor to the end of the list, at most that many pages.
 func (o *tenant) walk(t *testing.T, cursor string, pages int) (names []string, next string) {
 	t.Helper()
 	for range pages {
@@ -164,10 +164,10 @@ func (o *tenant) walk(t *testing.T, cursor string, pages int) (names []string, n
 	return names, cursor
 }
 
-func TestMove_LosesNothingWhileOthersWrite(t *testing.T) {
+func TestMove_ConcurrentWrites_NoneAreLost(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	mover, neighbour := h.tenant(t), h.tenant(t)
+	f := newFixture(t)
+	mover, neighbour := f.tenant(t), f.tenant(t)
 	require.NotEqual(t, mover.cell, neighbour.cell, "new organizations go to the emptiest cell")
 	filled := proof.Sized(1_000, 5_000)
 	mover.fill(t, filled)
@@ -200,8 +200,8 @@ func TestMove_LosesNothingWhileOthersWrite(t *testing.T) {
 			}
 		})
 	}
-	for range 4 { // there and back, twice
-		moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	for range 4 { // to the other cell and back, twice
+		moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
 		require.NoError(t, err)
 		require.Greater(t, moved.Tables["labels"].Rows, int64(filled-1))
 		mover.cell = moved.To
@@ -219,7 +219,7 @@ func TestMove_LosesNothingWhileOthersWrite(t *testing.T) {
 	for w, made := range created {
 		total += len(made)
 		for name := range maps.Keys(made) {
-			require.True(t, have[name], "writer %d was told 201 and %q is not there", w, name)
+			require.True(t, have[name], "writer %d got 201 and %q is missing", w, name)
 		}
 	}
 	require.Len(t, names, total)
@@ -228,41 +228,41 @@ func TestMove_LosesNothingWhileOthersWrite(t *testing.T) {
 	t.Logf("%d labels written during four moves, %v requests told to wait", total-filled, refused)
 }
 
-func TestMove_CopiesEveryTableAndCanBeRunAgain(t *testing.T) {
+func TestMove_RunAgain_FinishesTheMove(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	mover := h.tenant(t)
+	f := newFixture(t)
+	mover := f.tenant(t)
 	mover.fill(t, 100)
 	from, to := mover.cell, mover.elsewhere()
-	first, err := h.cells.Move(t.Context(), mover.id, to)
+	first, err := f.cells.Move(t.Context(), mover.id, to)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, first.Tables["organizations"].Rows)
 	require.EqualValues(t, 1, first.Tables["api_keys"].Rows)
 	require.EqualValues(t, 2, first.Tables["audit_log"].Rows)
 
-	again, err := h.cells.Move(t.Context(), mover.id, to)
+	again, err := f.cells.Move(t.Context(), mover.id, to)
 	require.NoError(t, err)
-	require.Equal(t, to, again.From, "it lives there already")
+	require.Equal(t, to, again.From, "it is in that cell already")
 
-	// A move that died after the flip: the organization is still shut at the target.
-	h.sql(t, to, `UPDATE organizations SET frozen_at = now() WHERE org_id = $1`, mover.id.String())
+	// A move died after the change in the directory: the organization is still frozen at the target.
+	f.sql(t, to, `UPDATE organizations SET frozen_at = now() WHERE org_id = $1`, mover.id.String())
 	shut, err := mover.ask(t.Context(), http.MethodGet, "/labels", "")
 	require.NoError(t, err)
 	require.Equal(t, 503, shut.status)
-	_, err = h.cells.Move(t.Context(), mover.id, to)
+	_, err = f.cells.Move(t.Context(), mover.id, to)
 	require.NoError(t, err)
 	open := mover.askUntilServed(t, http.MethodGet, "/labels", "")
 	require.Equal(t, 200, open.status)
 
-	back, err := h.cells.Move(t.Context(), mover.id, from)
-	require.NoError(t, err, "what was left behind at the source does not hinder a return")
+	back, err := f.cells.Move(t.Context(), mover.id, from)
+	require.NoError(t, err, "old rows at the source do not prevent a move back")
 	require.EqualValues(t, 100, back.Tables["labels"].Rows)
 }
 
-func TestMove_TwoAtOnce(t *testing.T) {
+func TestMove_FourAtOnce_OneMovesOthersAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	mover := h.tenant(t)
+	f := newFixture(t)
+	mover := f.tenant(t)
 	filled := proof.Sized(500, 2_000)
 	mover.fill(t, filled)
 	for range 5 {
@@ -270,7 +270,7 @@ func TestMove_TwoAtOnce(t *testing.T) {
 		results := make(chan error, 4)
 		for range 4 {
 			go func() {
-				_, err := h.cells.Move(context.WithoutCancel(t.Context()), mover.id, to)
+				_, err := f.cells.Move(context.WithoutCancel(t.Context()), mover.id, to)
 				results <- err
 			}()
 		}
@@ -289,38 +289,38 @@ func TestMove_TwoAtOnce(t *testing.T) {
 	}
 }
 
-func TestMove_AFlipThatFailsLeavesItWhereItWas(t *testing.T) {
+func TestMove_DirectoryUpdateFails_OrganizationStays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	mover := h.tenant(t)
+	f := newFixture(t)
+	mover := f.tenant(t)
 	mover.fill(t, 100)
-	h.sql(t, "main", `ALTER TABLE directory.org_routes ADD CONSTRAINT stuck CHECK (epoch = 1)`)
-	_, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	f.sql(t, "main", `ALTER TABLE directory.org_routes ADD CONSTRAINT stuck CHECK (epoch = 1)`)
+	_, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
 	require.ErrorContains(t, err, "stays in "+mover.cell)
 	made := mover.askUntilServed(t, http.MethodPost, "/labels", `{"name":"still here"}`)
 	require.Equal(t, 201, made.status, "%v", made.body)
 
-	h.sql(t, "main", `ALTER TABLE directory.org_routes DROP CONSTRAINT stuck`)
-	moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	f.sql(t, "main", `ALTER TABLE directory.org_routes DROP CONSTRAINT stuck`)
+	moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
 	require.NoError(t, err)
 	require.EqualValues(t, 101, moved.Tables["labels"].Rows)
 }
 
-func TestMove_ARouterThatKnowsTheOldHomeFollows(t *testing.T) {
+func TestMove_ProcessWithCachedRoute_FindsTheNewCell(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	mover := h.tenant(t)
-	second := &house{urls: h.urls}
+	f := newFixture(t)
+	mover := f.tenant(t)
+	second := &fixture{urls: f.urls}
 	second.start(t)
-	late := &tenant{house: second, id: mover.id, key: mover.key}
+	late := &tenant{fixture: second, id: mover.id, key: mover.key}
 	for range 3 {
 		seen := late.askUntilServed(t, http.MethodGet, "/labels", "")
 		require.Equal(t, 200, seen.status)
-		moved, err := h.cells.Move(t.Context(), mover.id, mover.elsewhere())
+		moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
 		require.NoError(t, err)
 		mover.cell = moved.To
 		made, err := late.ask(t.Context(), http.MethodPost, "/labels", `{"name":"in `+moved.To+" "+moved.From+`"}`)
 		require.NoError(t, err)
-		require.Contains(t, []int{201, 409}, made.status, "the first request after the move finds the new home: %v", made.body)
+		require.Contains(t, []int{201, 409}, made.status, "the first request after the move reaches the new cell: %v", made.body)
 	}
 }

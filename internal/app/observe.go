@@ -13,8 +13,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
-// startTracing traces requests and statements when an exporter is set; otherwise the
-// tracer is nil and costs nothing.
+// startTracing traces requests and statements when the environment names an exporter. Otherwise it
+// returns a nil tracer.
 func (a *App) startTracing(ctx context.Context, tracers []pgx.QueryTracer) (trace.Tracer, []pgx.QueryTracer, error) {
 	provider, stop, err := telemetry.StartTracing(ctx, a.config.getenv, "parley", Version)
 	if err != nil {
@@ -28,7 +28,7 @@ func (a *App) startTracing(ctx context.Context, tracers []pgx.QueryTracer) (trac
 	return provider.Tracer("parley"), append(tracers, statements), nil
 }
 
-// register tells how the cell's pool is used and what its log lost.
+// register registers the metrics of the cell's pool, API log and background work.
 func (c *Cell) register(registerer prometheus.Registerer) {
 	factory := promauto.With(prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.Name}, registerer))
 	gauge := func(name, help string, value func() float64) {
@@ -45,7 +45,7 @@ func (c *Cell) register(registerer prometheus.Registerer) {
 		func() float64 { return float64(c.DB.Stat().EmptyAcquireCount()) })
 	counter("parley_database_acquire_wait_seconds_total", "Time spent waiting for a connection.",
 		func() float64 { return c.DB.Stat().EmptyAcquireWaitTime().Seconds() })
-	counter("parley_apilog_dropped_total", "API log entries lost because the database was away.",
+	counter("parley_apilog_dropped_total", "API log entries lost because the database was down.",
 		func() float64 { return float64(c.Logs.Dropped()) })
-	prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.Name}, registerer).MustRegister(&c.labours)
+	prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.Name}, registerer).MustRegister(&c.workMetrics)
 }

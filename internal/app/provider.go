@@ -13,7 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider/cloud"
 )
 
-// provider is the one client of the messaging network.
+// provider makes the client of the messaging network. All cells share it.
 func (c Config) provider(now clock.Clock) (*cloud.Client, error) {
 	return cloud.New(cloud.Config{
 		BaseURL: c.ProviderURL, Version: c.ProviderAPI, AppID: c.ProviderAppID, AppSecrets: c.ProviderSecret,
@@ -21,7 +21,7 @@ func (c Config) provider(now clock.Clock) (*cloud.Client, error) {
 	})
 }
 
-// hasProviderApp tells whether callbacks and signups are possible.
+// hasProviderApp tells whether an app at the provider is set. Callbacks and signups need one.
 func (c Config) hasProviderApp() bool { return c.ProviderAppID != "" }
 
 func (c Config) checkProvider() error {
@@ -32,7 +32,7 @@ func (c Config) checkProvider() error {
 	if _, err := cloud.New(cloud.Config{Version: c.ProviderAPI}); err != nil {
 		mistakes = append(mistakes, fmt.Errorf("%sPROVIDER_VERSION: %w", Prefix, err))
 	}
-	if !c.Dev && c.ProviderURL != "" && !privately(c.ProviderURL) {
+	if !c.Dev && c.ProviderURL != "" && !encryptedOrLocal(c.ProviderURL) {
 		mistakes = append(mistakes, fmt.Errorf("%sPROVIDER_BASE_URL: tokens go there: use https:// unless it is on this machine", Prefix))
 	}
 	set := map[string]bool{
@@ -54,17 +54,17 @@ func (c Config) checkProvider() error {
 	return errors.Join(mistakes...)
 }
 
-// privately tells whether nobody between us and the provider can listen.
-func privately(address string) bool {
+// encryptedOrLocal tells whether tokens can be sent to the address: by https, or on this machine.
+func encryptedOrLocal(address string) bool {
 	parsed, err := url.Parse(address)
 	if err != nil || parsed.Scheme != "http" {
-		return true // what is no address of the web is said elsewhere
+		return true // checkProvider reports other schemes and malformed addresses
 	}
 	ip, err := netip.ParseAddr(parsed.Hostname())
 	return parsed.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// doctorProvider asks the provider whether it knows our app.
+// doctorProvider checks that the provider knows our app.
 func doctorProvider(ctx context.Context, config Config) Finding {
 	finding := Finding{Name: "provider", Found: "knows the app"}
 	client, err := config.provider(nil)

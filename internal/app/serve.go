@@ -12,17 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The limits of a connection. TLS ends in front of us, and HTTP/2 with it.
+// The limits of a connection. A proxy in front of the process ends TLS and HTTP/2.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 16 << 10
-	// lameDuck is how long a stopping process still answers, so that who balances the load
-	// sees in /readyz that it should go elsewhere.
+	// lameDuck is how long a stopping process still accepts requests, so that the load balancer
+	// sees in /readyz that it should send them elsewhere.
 	lameDuck = time.Second
-	// stopTimeout is longer than a request with its commit may take.
+	// stopTimeout is how long requests in flight may take to finish. It is longer than the timeout
+	// of a request and of its commit.
 	stopTimeout = 25 * time.Second
 )
 
@@ -38,12 +39,12 @@ func (a *App) server(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
 		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelWarn),
-		// OPTIONS * is a request like any other.
+		// OPTIONS * goes through the API's pipeline like any other request.
 		DisableGeneralOptionsHandler: true,
 	}
 }
 
-// Roles says what a process does.
+// Roles are the tasks of a process: to serve the API, to do background work, or both.
 type Roles struct {
 	Serve bool
 	Work  bool
@@ -51,7 +52,7 @@ type Roles struct {
 	Ready func(address string)
 }
 
-// Run does what the roles say until ctx ends, then stops in order: readiness, new
+// Run serves and works by its roles until ctx ends. It then stops in this order: readiness, new
 // requests, requests in flight, background work, logs, the operator's listener, connections.
 func (a *App) Run(ctx context.Context, roles Roles) error {
 	defer a.Close()
@@ -59,7 +60,7 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	defer stopBackground()
 	operator, stopOperator := context.WithCancel(background)
 	defer stopOperator()
-	// The operator's listener is open before the API is: who sees one may ask the other.
+	// The operator's listener opens before the API, so that /readyz answers once the API does.
 	health, err := a.open(ctx, a.config.OperatorListen)
 	if err != nil {
 		return err
@@ -91,7 +92,8 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	return err
 }
 
-// lameDuck ends a little after ctx does, and says meanwhile that it will.
+// lameDuck returns a context that ends a second after ctx does (in development, at once). In that
+// second /readyz answers "stopping".
 func (a *App) lameDuck(ctx context.Context) context.Context {
 	late, end := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -104,7 +106,8 @@ func (a *App) lameDuck(ctx context.Context) context.Context {
 	return late
 }
 
-// keepCells starts what runs beside requests and returns how to stop it, logs last.
+// keepCells starts clocks, upkeep, background work and API logs of all cells. The function that it
+// returns stops them, logs last.
 func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work bool) (stop func()) {
 	var tasks, logs sync.WaitGroup
 	tasks.Go(func() { a.cells.keepTime(ctx, a.logger) })
@@ -114,7 +117,7 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 	for _, c := range a.cells.all {
 		tasks.Go(func() { c.keepTime(ctx, a.logger) })
 		if work {
-			tasks.Go(func() { a.cells.keepHouse(ctx, c, a.logger) })
+			tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
 			tasks.Go(func() { c.keepWorking(ctx, a.logger) })
 		}
 		logs.Go(c.Logs.Run)
@@ -147,7 +150,7 @@ func (a *App) answer(ctx context.Context, listener net.Listener, handler http.Ha
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		if err := server.Shutdown(grace); err != nil {
-			_ = server.Close() // who is still there after the grace is cut off
+			_ = server.Close() // cuts off requests that take longer than stopTimeout
 			stopped <- err
 			return
 		}

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	houseEvery   = 10 * time.Minute
-	houseTimeout = 2 * time.Minute
+	upkeepEvery   = 10 * time.Minute
+	upkeepTimeout = 2 * time.Minute
 )
 
-// keepTime compares the clock with the database's until ctx ends. Until that succeeds
-// for the first time the cell is not ready, so it is tried often.
+// keepTime measures the offset to the database's clock every 10 s until ctx ends. Until the first
+// success the cell is not ready, so it tries twice a second.
 func (c *Cell) keepTime(ctx context.Context, logger *slog.Logger) {
 	for {
 		interval := clockEvery
@@ -32,7 +32,7 @@ func (c *Cell) keepTime(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// keepTime compares the directory's clock, until ctx ends.
+// keepTime measures the offset to the directory's clock every 10 s until ctx ends.
 func (c *Cells) keepTime(ctx context.Context, logger *slog.Logger) {
 	every(ctx, clockEvery, func() {
 		if _, err := c.directoryDB.SyncClock(ctx, c.clock); err != nil && ctx.Err() == nil {
@@ -41,16 +41,16 @@ func (c *Cells) keepTime(ctx context.Context, logger *slog.Logger) {
 	})
 }
 
-// keepHouse makes partitions ahead, drops those past their time and purges what moved
-// away, until ctx ends.
-func (c *Cells) keepHouse(ctx context.Context, cell *Cell, logger *slog.Logger) {
-	every(ctx, houseEvery, func() {
-		ctx, cancel := context.WithTimeout(ctx, houseTimeout)
+// keepTables creates partitions ahead, drops expired ones and purges organizations that moved to
+// another cell, every 10 minutes until ctx ends.
+func (c *Cells) keepTables(ctx context.Context, cell *Cell, logger *slog.Logger) {
+	every(ctx, upkeepEvery, func() {
+		ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
 		defer cancel()
-		if err := cell.house.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
+		if err := cell.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
 			logger.ErrorContext(ctx, "partitions.not_made", "cell", cell.Name, "error", err)
 		}
-		dropped, err := cell.house.DropExpired(ctx, schema.Partitioned(), cell.clock.Now())
+		dropped, err := cell.upkeepDB.DropExpired(ctx, schema.Partitioned(), cell.clock.Now())
 		if err != nil {
 			logger.ErrorContext(ctx, "partitions.not_dropped", "cell", cell.Name, "error", err)
 		}
@@ -68,14 +68,15 @@ func (c *Cells) keepHouse(ctx context.Context, cell *Cell, logger *slog.Logger) 
 }
 
 const (
-	lookEvery   = 20 * time.Second
-	lookTimeout = 15 * time.Second
+	checkEvery   = 20 * time.Second
+	checkTimeout = 15 * time.Second
 )
 
-// keepLooking begins what is due by the clock, until ctx ends.
-func (c *Cell) keepLooking(ctx context.Context, logger *slog.Logger) {
-	every(ctx, lookEvery, func() {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// keepChecking starts the checks of accounts and the syncs of templates that are due, every 20 s
+// until ctx ends.
+func (c *Cell) keepChecking(ctx context.Context, logger *slog.Logger) {
+	every(ctx, checkEvery, func() {
+		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		if _, err := c.LookAfter(ctx); err != nil && ctx.Err() == nil {
 			logger.ErrorContext(ctx, "accounts.not_looked_after", "cell", c.Name, "error", err)
@@ -83,7 +84,7 @@ func (c *Cell) keepLooking(ctx context.Context, logger *slog.Logger) {
 	})
 }
 
-// every runs work now and then at each interval, until ctx ends.
+// every runs work at once, and then once per interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, work func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -13,28 +13,29 @@ import (
 	"github.com/parley-chat/parley/internal/platform/lanes"
 )
 
-// labours is the background work of a cell in this process, and how it is doing.
-type labours struct {
-	runner   atomic.Pointer[jobs.Runner]
-	engine   atomic.Pointer[lanes.Engine]
-	standing atomic.Pointer[standing]
+// workMetrics are the metrics of a cell's background work. All are nil in a process that does none.
+type workMetrics struct {
+	runner  atomic.Pointer[jobs.Runner]
+	engine  atomic.Pointer[lanes.Engine]
+	backlog atomic.Pointer[backlog]
 }
 
-type standing struct {
+// backlog is how many jobs and rows of lanes waited at a time.
+type backlog struct {
 	jobs  jobs.Standing
 	lanes []lanes.Standing
 	at    time.Time
 }
 
-const standingEvery = 10 * time.Second
+const backlogEvery = 10 * time.Second
 
-// keepWorking drains lanes and works jobs until ctx ends, then lets those under way finish.
+// keepWorking drains lanes and works jobs until ctx ends, then waits for those that are running.
 func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
 	set := jobs.NewSet()
-	engine := lanes.NewEngine(c.Lanes, c.labour)
+	engine := lanes.NewEngine(c.Lanes, c.workDB)
 	engine.Handle(set)
 	c.Handle(set)
-	runner, err := jobs.NewRunner(c.labour, c.clock, logger, set)
+	runner, err := jobs.NewRunner(c.workDB, c.clock, logger, set)
 	if err != nil {
 		logger.ErrorContext(ctx, "jobs.not_started", "cell", c.Name, "error", err)
 		return
@@ -43,16 +44,16 @@ func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
 	c.engine.Store(engine)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { engine.Run(ctx) })
-	tasks.Go(func() { c.keepLooking(ctx, logger) })
-	tasks.Go(func() { every(ctx, standingEvery, func() { c.takeStock(ctx, logger) }) })
+	tasks.Go(func() { c.keepChecking(ctx, logger) })
+	tasks.Go(func() { every(ctx, backlogEvery, func() { c.readBacklog(ctx, logger) }) })
 	if err := runner.Run(ctx); err != nil {
 		logger.ErrorContext(ctx, "jobs.not_stopped", "cell", c.Name, "error", err)
 	}
 	tasks.Wait()
 }
 
-// takeStock reads for the metrics what waits and what was set aside.
-func (c *Cell) takeStock(ctx context.Context, logger *slog.Logger) {
+// readBacklog reads for the metrics how many jobs and rows wait and how many were set aside.
+func (c *Cell) readBacklog(ctx context.Context, logger *slog.Logger) {
 	now := c.clock.Now()
 	queued, err := c.Jobs.Standing(ctx, now)
 	if err != nil {
@@ -64,38 +65,38 @@ func (c *Cell) takeStock(ctx context.Context, logger *slog.Logger) {
 		logger.WarnContext(ctx, "lanes.unknown_standing", "cell", c.Name, "error", err)
 		return
 	}
-	c.standing.Store(&standing{jobs: queued, lanes: waiting, at: now})
+	c.backlog.Store(&backlog{jobs: queued, lanes: waiting, at: now})
 }
 
-// Describe makes labours a prometheus.Collector whose metrics are not known beforehand.
-func (l *labours) Describe(chan<- *prometheus.Desc) {}
+// Describe describes nothing: Prometheus then takes any metrics that Collect returns.
+func (m *workMetrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect tells of the work that this process does and of the stock it last took.
-func (l *labours) Collect(metrics chan<- prometheus.Metric) {
+// Collect returns the metrics of the work in this process, and of the backlog as last read.
+func (m *workMetrics) Collect(metrics chan<- prometheus.Metric) {
 	tell := func(kind prometheus.ValueType, name, help string, value float64, label ...string) {
 		names := []string{"kind"}[:len(label)]
 		metrics <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, label...)
 	}
-	if runner := l.runner.Load(); runner != nil {
+	if runner := m.runner.Load(); runner != nil {
 		tell(prometheus.GaugeValue, "parley_jobs_busy", "Jobs being worked.", float64(runner.Busy()))
 		tell(prometheus.CounterValue, "parley_jobs_rescued_total", "Jobs begun again after their process died.", float64(runner.Rescued()))
 	}
-	if engine := l.engine.Load(); engine != nil {
+	if engine := m.engine.Load(); engine != nil {
 		counts := engine.Counts()
 		tell(prometheus.GaugeValue, "parley_lanes_busy", "Lanes being drained.", float64(counts.Busy))
 		tell(prometheus.CounterValue, "parley_lane_rows_total", "Rows settled.", float64(counts.Rows))
 		tell(prometheus.CounterValue, "parley_lanes_taken_over_total", "Lanes taken from a drainer that died.", float64(counts.TakenOver))
 	}
-	stock := l.standing.Load()
-	if stock == nil {
+	waiting := m.backlog.Load()
+	if waiting == nil {
 		return
 	}
 	tell(prometheus.GaugeValue, "parley_jobs_oldest_due_seconds", "How long the oldest due job has waited.",
-		age(stock.jobs.OldestDue, stock.at))
-	tell(prometheus.GaugeValue, "parley_jobs_set_aside", "Jobs set aside until an operator retries them.", float64(stock.jobs.Aside))
-	for _, kind := range stock.lanes {
+		age(waiting.jobs.OldestDue, waiting.at))
+	tell(prometheus.GaugeValue, "parley_jobs_set_aside", "Jobs set aside until an operator retries them.", float64(waiting.jobs.Aside))
+	for _, kind := range waiting.lanes {
 		tell(prometheus.GaugeValue, "parley_lanes_oldest_due_seconds", "How long the oldest due row has waited in a lane that is not blocked.",
-			age(kind.OldestDue, stock.at), kind.Kind)
+			age(kind.OldestDue, waiting.at), kind.Kind)
 		tell(prometheus.GaugeValue, "parley_lanes_waiting", "Lanes with waiting rows.", float64(kind.Waiting), kind.Kind)
 		tell(prometheus.GaugeValue, "parley_lane_rows_set_aside", "Rows set aside until an operator retries them.",
 			float64(kind.Aside), kind.Kind)
