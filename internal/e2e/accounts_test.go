@@ -13,13 +13,13 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// TestAdminAccount connects the number of a simulated network by command, has the doctor
-// look at it, and lets it go.
-func TestAdminAccount(t *testing.T) {
+// TestAdmin_Account_ConnectsAndDisconnects connects a number of a simulated network by command,
+// checks it with the doctor, and disconnects it.
+func TestAdmin_Account_ConnectsAndDisconnects(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	_, ready := develop(t, w.missingDatabase(t)) // its simulator is the network of this test
-	settings := w.settings().With(proc.Settings{
+	f := newFixture(t)
+	_, ready := develop(t, f.missingDatabase(t)) // its simulator is the network of this test
+	settings := f.settings().With(proc.Settings{
 		"PARLEY_PROVIDER_BASE_URL": ready["simulator_url"], "PARLEY_PROVIDER_APP_ID": "200000000000001",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 	})
@@ -41,7 +41,7 @@ func TestAdminAccount(t *testing.T) {
 	diagnosis := proc.Run(t, settings, "doctor")
 	require.Contains(t, diagnosis.Stdout, "provider tokens in main: 1 numbers asked, all answer")
 	require.Contains(t, diagnosis.Stdout, "subscriptions in main: all numbers asked are subscribed")
-	require.Contains(t, diagnosis.Stdout, "FAIL callback: does not answer the challenge", "nobody serves")
+	require.Contains(t, diagnosis.Stdout, "FAIL callback: does not answer the challenge", "no process serves")
 
 	bad := filepath.Join(t.TempDir(), "bad")
 	require.NoError(t, os.WriteFile(bad, []byte(canary.Token+"-of-another"), 0o600))

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// operator types commands and looks at what the API makes of them.
+// operator runs commands of `parley admin`, and calls the API to check their effect.
 type operator struct {
 	t        *testing.T
 	settings proc.Settings
@@ -24,22 +24,22 @@ type operator struct {
 
 func newOperator(t *testing.T, plan string) *operator {
 	t.Helper()
-	w := newWorld(t)
-	o := &operator{t: t, settings: w.settings(), server: w.serve(t, nil)}
+	f := newFixture(t)
+	o := &operator{t: t, settings: f.settings(), server: f.serve(t, nil)}
 	made := o.object("org", "create", "--name", "Acme", "--plan", plan)
 	require.Equal(t, []string{"id", "team_id"}, slices.Sorted(maps.Keys(made)))
 	o.org = made["id"].(string)
 	return o
 }
 
-// object runs a command about the organization that answers one JSON object.
+// object runs a command about the organization that prints one JSON object.
 func (o *operator) object(args ...string) (object map[string]any) {
 	o.t.Helper()
 	require.NoError(o.t, json.Unmarshal([]byte(o.run(args)), &object))
 	return object
 }
 
-// list runs a command that answers a JSON list.
+// list runs a command that prints a JSON array.
 func (o *operator) list(args ...string) (list []map[string]any) {
 	o.t.Helper()
 	require.NoError(o.t, json.Unmarshal([]byte(o.run(args)), &list))
@@ -53,7 +53,7 @@ func (o *operator) run(args []string) string {
 	return done.Stdout
 }
 
-// refused runs a command that must fail and returns what it says.
+// refused runs a command that must fail and returns its error output.
 func (o *operator) refused(args ...string) string {
 	o.t.Helper()
 	done := proc.Run(o.t, o.settings, o.command(args)...)
@@ -70,7 +70,7 @@ func (o *operator) command(args []string) []string {
 	return args
 }
 
-// requireAnswer sends a request with a key and holds its outcome.
+// requireAnswer sends a request with a key and checks status and code of the answer.
 func (o *operator) requireAnswer(key string, sent call, status int, code string) answer {
 	o.t.Helper()
 	got, err := o.server.client(key).do(o.t.Context(), sent)
@@ -87,7 +87,7 @@ func labelNamed(name, team string) call {
 	return call{method: http.MethodPost, path: "/labels", body: string(body)}
 }
 
-func TestAdminKeys(t *testing.T) {
+func TestAdmin_Keys_CreateExpireRevoke(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, "platform")
 	made := o.object("key", "create", "--name", "server")
@@ -97,12 +97,13 @@ func TestAdminKeys(t *testing.T) {
 	require.Equal(t, made["id"], shown["id"])
 	require.Equal(t, "server", shown["name"])
 
-	// A process sets its clock by the database's: as precisely as that answered it.
+	// A process measures the offset to the database's clock. The error is at most half of the time
+	// that the database took to answer.
 	const clockError = 500 * time.Millisecond
 	var short string
 	var expires time.Time
 	tries := 0
-	for lead := 2 * time.Second; ; lead *= 2 { // on a busy machine it may be over before it is asked about
+	for lead := 2 * time.Second; ; lead *= 2 { // on a busy machine the key may expire before the request
 		tries++
 		expires = time.Now().Add(lead).UTC().Truncate(time.Second).Add(time.Second)
 		short = o.object("key", "create", "--name", "short", "--expires-at", expires.Format(time.RFC3339))["api_key"].(string)
@@ -127,14 +128,14 @@ func TestAdminKeys(t *testing.T) {
 		require.NoError(t, err)
 		return got.code() == "expired_api_key"
 	})
-	require.WithinRange(t, time.Now(), expires.Add(-clockError), expires.Add(proc.Patience), "it expires when it was told to")
+	require.WithinRange(t, time.Now(), expires.Add(-clockError), expires.Add(proc.Patience), "it expires at expires_at")
 
 	require.Contains(t, o.refused("key", "revoke", "--key", "01a1dd0b-7234-7252-a0a9-ec80e7394f0f"), "No such API key")
 	require.Contains(t, o.refused("key", "create", "--name", "x", "--org", "01a1dd0b-7234-7252-a0a9-ec80e7394f0f"), "no organization with that id")
 	require.Contains(t, o.refused("key", "create", "--name", "x", "--expires-at", "tomorrow"), "--expires-at")
 }
 
-func TestAdminTeamsAndUsers(t *testing.T) {
+func TestAdmin_TeamsAndUsers_CreateAndList(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, "starter")
 	key := o.object("key", "create", "--name", "server")["api_key"].(string)
@@ -152,7 +153,7 @@ func TestAdminTeamsAndUsers(t *testing.T) {
 	require.Contains(t, o.refused("user", "create", "--name", "Eve", "--email", "ADA@example.com", "--team", second), "already_exists")
 }
 
-func TestAdminOrganizations(t *testing.T) {
+func TestAdmin_Organizations_ChangesApplyToRequests(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, "starter")
 	key := o.object("key", "create", "--name", "server")["api_key"].(string)
@@ -189,7 +190,7 @@ func TestAdminOrganizations(t *testing.T) {
 	require.Contains(t, o.refused("org", "set", "--org", "nonsense", "--plan", "free"), "--org")
 }
 
-func TestAdminListsWhoDidWhatAndEveryRequest(t *testing.T) {
+func TestAdmin_AuditAndLogs_ListEntries(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t, "starter")
 	made := o.object("key", "create", "--name", "server")
@@ -219,5 +220,5 @@ func TestAdminListsWhoDidWhatAndEveryRequest(t *testing.T) {
 	require.Equal(t, made["id"], logs[1]["key_id"])
 	require.Len(t, o.list("logs", "list", "--limit", "1"), 1)
 	table := proc.Run(t, o.settings, "admin", "org", "list")
-	require.Regexp(t, `^ID +NAME +PLAN`, table.Stdout, "people get a table")
+	require.Regexp(t, `^ID +NAME +PLAN`, table.Stdout, "without --json it prints a table")
 }

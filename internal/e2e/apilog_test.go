@@ -21,20 +21,20 @@ const (
 	workers         = 8
 )
 
-// kind is one sort of request: who sends it, what, and what is answered.
+// kind is one sort of request: its caller, the request and the expected answer.
 type kind struct {
 	name   string
-	who    caller
+	caller caller
 	sent   func(n int) call
 	status int
 	code   string
 	route  string
-	// path is what the log shows when it is not the path as sent.
+	// path is the path in the log, when it differs from the path as sent.
 	path     string
 	replayed bool
 	// unlogged requests have no known key.
 	unlogged bool
-	// mostly marks a kind whose first few requests are answered otherwise.
+	// mostly marks a kind whose first few requests get another answer.
 	mostly bool
 }
 
@@ -44,8 +44,8 @@ type caller struct {
 	keyID, key string
 }
 
-// sighting is one request with its answer.
-type sighting struct {
+// exchange is one request with its answer.
+type exchange struct {
 	kind   kind
 	sent   call
 	got    answer
@@ -53,34 +53,35 @@ type sighting struct {
 	ip     string
 }
 
-// Every request of a known key is in the log as it was answered, and no secret is anywhere.
-func TestTheAPILogTellsEveryRequestAndNoSecret(t *testing.T) {
+// Every request with a known key is in the API log with its answer. No secret is in the database or
+// in the log of the process.
+func TestAPILog_EveryKindOfRequest_IsLoggedWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	server := w.serve(t, nil)
-	scene := newScene(t, w, server)
-	kinds := scene.kinds()
+	f := newFixture(t)
+	server := f.serve(t, nil)
+	logs := newAPILogFixture(t, f, server)
+	kinds := logs.kinds()
 
-	sightings := make([]sighting, len(kinds)*requestsOfAKind)
+	exchanges := make([]exchange, len(kinds)*requestsOfAKind)
 	require.NoError(t, each(workers, func(worker int) error {
-		for i := worker; i < len(sightings); i += workers {
-			seen, err := scene.send(t, kinds[i%len(kinds)], i)
+		for i := worker; i < len(exchanges); i += workers {
+			seen, err := logs.send(t, kinds[i%len(kinds)], i)
 			if err != nil {
 				return fmt.Errorf("%s: %w", seen.kind.name, err)
 			}
-			sightings[i] = seen
+			exchanges[i] = seen
 		}
 		return nil
 	}))
 	server.stop(t)
 
-	logged := scene.logged(t)
+	logged := logs.logged(t)
 	byStatus, rows := map[int]int{}, 0
-	for _, s := range sightings {
+	for _, s := range exchanges {
 		byStatus[s.got.status]++
 		entries := logged[s.marker]
 		if s.kind.unlogged {
-			require.Empty(t, entries, "%s is nobody's", s.kind.name)
+			require.Empty(t, entries, "%s belongs to no organization", s.kind.name)
 			continue
 		}
 		rows++
@@ -88,17 +89,17 @@ func TestTheAPILogTellsEveryRequestAndNoSecret(t *testing.T) {
 		s.requireEqual(t, entries[0])
 	}
 	for _, k := range kinds {
-		require.True(t, slices.ContainsFunc(sightings, func(s sighting) bool { return s.kind.name == k.name && s.got.status == k.status }), k.name)
+		require.True(t, slices.ContainsFunc(exchanges, func(s exchange) bool { return s.kind.name == k.name && s.got.status == k.status }), k.name)
 	}
-	require.Equal(t, rows, w.count(t, `SELECT count(*) FROM api_log WHERE user_agent LIKE 'e2e/%' AND status <> 503`))
-	t.Logf("%d requests of %d kinds, %d rows; by status: %v", len(sightings), len(kinds), rows, byStatus)
-	scene.requireNoSecret(t, server.Log(t))
+	require.Equal(t, rows, f.count(t, `SELECT count(*) FROM api_log WHERE user_agent LIKE 'e2e/%' AND status <> 503`))
+	t.Logf("%d requests of %d kinds, %d rows; by status: %v", len(exchanges), len(kinds), rows, byStatus)
+	logs.requireNoSecret(t, server.Log(t))
 }
 
-// send makes the n-th request, from an address and with a user agent of its own.
-func (sc *scene) send(t *testing.T, k kind, n int) (sighting, error) {
+// send sends request number n, with its own address and user agent.
+func (f *apilogFixture) send(t *testing.T, k kind, n int) (exchange, error) {
 	t.Helper()
-	seen := sighting{kind: k, sent: k.sent(n), marker: fmt.Sprintf("e2e/%d", n), ip: fmt.Sprintf("10.1.%d.%d", n/250, n%250+1)}
+	seen := exchange{kind: k, sent: k.sent(n), marker: fmt.Sprintf("e2e/%d", n), ip: fmt.Sprintf("10.1.%d.%d", n/250, n%250+1)}
 	if seen.sent.header == nil {
 		seen.sent.header = map[string]string{}
 	}
@@ -106,7 +107,7 @@ func (sc *scene) send(t *testing.T, k kind, n int) (sighting, error) {
 	if seen.sent.header["User-Agent"] == "" {
 		seen.sent.header["User-Agent"] = seen.marker
 	}
-	sender := sc.server.client(k.who.key)
+	sender := f.server.client(k.caller.key)
 	defer sender.http.CloseIdleConnections()
 	var err error
 	for try := range 100 {
@@ -114,7 +115,7 @@ func (sc *scene) send(t *testing.T, k kind, n int) (sighting, error) {
 		if err != nil || seen.got.malformed() != nil {
 			break
 		}
-		// The machine stood still. The refusal may be in the log, so the next try has a marker of its own.
+		// The machine stood still. The refusal may be in the log, so the next try has another marker.
 		marker := fmt.Sprintf("e2e/%d-%d", n, try)
 		seen.sent.header["User-Agent"] = strings.Replace(seen.sent.header["User-Agent"], seen.marker, marker, 1)
 		seen.marker = marker
@@ -126,12 +127,12 @@ func (sc *scene) send(t *testing.T, k kind, n int) (sighting, error) {
 	return seen, err
 }
 
-// logged reads the whole log, by user agent.
-func (sc *scene) logged(t *testing.T) map[string][]apilogs.Entry {
+// logged reads the API log of all organizations, by user agent.
+func (f *apilogFixture) logged(t *testing.T) map[string][]apilogs.Entry {
 	t.Helper()
 	all := map[string][]apilogs.Entry{}
-	for _, org := range sc.orgs {
-		entries, err := sc.world.logs.List(t.Context(), org, 100_000)
+	for _, org := range f.orgIDs {
+		entries, err := f.logs.List(t.Context(), org, 100_000)
 		require.NoError(t, err)
 		for _, entry := range entries {
 			marker := strings.Fields(entry.UserAgent)[0]
@@ -141,8 +142,8 @@ func (sc *scene) logged(t *testing.T) map[string][]apilogs.Entry {
 	return all
 }
 
-// requireEqual compares an entry with what the caller saw, field by field.
-func (s sighting) requireEqual(t *testing.T, entry apilogs.Entry) {
+// requireEqual compares an entry of the log with the request and its answer.
+func (s exchange) requireEqual(t *testing.T, entry apilogs.Entry) {
 	t.Helper()
 	path, _, _ := strings.Cut("/v1"+s.sent.path, "?")
 	if s.kind.path != "" {
@@ -150,8 +151,8 @@ func (s sighting) requireEqual(t *testing.T, entry apilogs.Entry) {
 	}
 	agent := strings.ReplaceAll(s.sent.header["User-Agent"], canaryAgent, "svc_live_[hidden]")
 	name := s.kind.name
-	require.Equal(t, s.kind.who.org, entry.OrgID, name)
-	require.Equal(t, s.kind.who.keyID, entry.KeyID.String(), name)
+	require.Equal(t, s.kind.caller.org, entry.OrgID, name)
+	require.Equal(t, s.kind.caller.keyID, entry.KeyID.String(), name)
 	require.Equal(t, s.sent.method, entry.Method, name)
 	require.Equal(t, path, entry.Path, name)
 	require.Equal(t, s.kind.route, entry.Route, name)
@@ -164,37 +165,38 @@ func (s sighting) requireEqual(t *testing.T, entry apilogs.Entry) {
 	require.Positive(t, entry.Duration, name)
 	require.LessOrEqual(t, entry.Duration, s.got.took, name)
 	if answered := s.got.header.Get("X-Request-Id"); s.kind.replayed {
-		require.NotEqual(t, answered, entry.ID.String(), "a replay answers the first id and is logged under its own")
+		require.NotEqual(t, answered, entry.ID.String(), "a repeated answer has the first request id, and its log entry has its own")
 	} else {
 		require.Equal(t, answered, entry.ID.String(), name)
 	}
 }
 
-// requireNoSecret looks for every canary in the whole database and in the process's log,
-// as text and as the hexadecimal digits in which a dump shows bytes.
-func (sc *scene) requireNoSecret(t *testing.T, log string) {
+// requireNoSecret searches the whole database and the log of the process for every canary, as text
+// and as hexadecimal digits, which is how a dump shows bytes.
+func (f *apilogFixture) requireNoSecret(t *testing.T, log string) {
 	t.Helper()
 	dump := func(more ...string) string {
-		out, err := exec.CommandContext(t.Context(), "pg_dump", append(more, sc.world.databaseURL)...).Output()
+		out, err := exec.CommandContext(t.Context(), "pg_dump", append(more, f.databaseURL)...).Output()
 		require.NoError(t, err)
 		return string(out)
 	}
 	whole := dump()
 	require.Contains(t, whole, "e2e/1\t", "the dump holds the API log")
 	require.Contains(t, log, "request.handled")
-	for name, canary := range sc.canaries {
+	for name, canary := range f.canaries {
 		require.Zero(t, strings.Count(whole, canary), "the %s is in the database", name)
 		require.Zero(t, strings.Count(whole, hex.EncodeToString([]byte(canary))), "the %s is in the database", name)
 		require.Zero(t, strings.Count(log, canary), "the %s is in the log", name)
 	}
-	// What was accepted is kept where it belongs and nowhere else: a label in its table, its key beside the sealed answer.
+	// Accepted values are stored in one place only: the label in its table, the Idempotency-Key beside
+	// the sealed answer.
 	elsewhere := dump("--exclude-table-data=labels", "--exclude-table-data=idempotency_keys*")
-	for name, canary := range sc.kept {
+	for name, canary := range f.kept {
 		require.Positive(t, strings.Count(whole, canary), name)
 		require.Zero(t, strings.Count(elsewhere, canary), "the %s is elsewhere in the database", name)
 		require.Zero(t, strings.Count(whole, hex.EncodeToString([]byte(canary))), "the stored answer shows the %s", name)
 		require.Zero(t, strings.Count(log, canary), "the %s is in the log", name)
 	}
 	t.Logf("0 of %d canaries in the dump (%d bytes) and the log (%d bytes): %v",
-		len(sc.canaries)+len(sc.kept), len(whole), len(log), slices.Sorted(maps.Keys(sc.canaries)))
+		len(f.canaries)+len(f.kept), len(whole), len(log), slices.Sorted(maps.Keys(f.canaries)))
 }

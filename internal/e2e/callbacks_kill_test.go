@@ -26,24 +26,24 @@ const (
 	callbackNumbers = 10
 )
 
-// number makes a connected number of the organization, as the directory and the cell know it.
-func (w *world) number(t *testing.T, org orgs.ID, n int) string {
+// number creates a connected number of the organization, in the directory and in the cell.
+func (f *fixture) number(t *testing.T, org orgs.ID, n int) string {
 	t.Helper()
 	number := fmt.Sprintf("1%014d", n)
-	w.exec(t, `
+	f.exec(t, `
 INSERT INTO accounts (org_id, id, team_id, business_account_id, phone_number_id, status, provider_status, subscribed, token,
     generation, checked_at, due_at, updated_at)
 SELECT $1, gen_random_uuid(), id, '200000000000001', $2, 'connected', 'CONNECTED', true, '', 1, now(), now() + interval '1 day', now()
 FROM teams
 WHERE org_id = $1`,
 		org, number)
-	w.exec(t, `
+	f.exec(t, `
 INSERT INTO directory.routes (kind, key, org_id, business_account_id, generation, state, changed_at)
 VALUES ('phone_number', $1, $2, '200000000000001', 1, 'confirmed', now())`, []byte(number), org)
 	return number
 }
 
-// network pushes callbacks as the provider does: until each was answered with 200.
+// network sends callbacks as the provider does: it repeats each until it is answered with 200.
 type network struct {
 	client *http.Client
 	urls   []string
@@ -81,18 +81,19 @@ func (n *network) push(ctx context.Context, number, message string) error {
 	}
 }
 
-// TestCallbacks_LoseNothingInCrashes kills process after process while the provider pushes.
-func TestCallbacks_LoseNothingInCrashes(t *testing.T) {
+// TestCallbacks_ProcessesKilled_NoneIsLost kills processes, one after another, while the provider
+// sends callbacks.
+func TestCallbacks_ProcessesKilled_NoneIsLost(t *testing.T) {
 	t.Parallel()
 	count, kills := sized(1_500, 20_000), sized(3, 20)
-	w := newWorld(t)
-	org := w.org(t, unlimited)
+	f := newFixture(t)
+	org := f.org(t, unlimited)
 	numbers := make([]string, callbackNumbers)
 	for i := range numbers {
-		numbers[i] = w.number(t, org, i)
+		numbers[i] = f.number(t, org, i)
 	}
 	provider := &network{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callbackClients}, Timeout: 5 * time.Second}}
-	servers := w.serveCallbacks(t, provider)
+	servers := f.serveCallbacks(t, provider)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -117,25 +118,25 @@ func TestCallbacks_LoseNothingInCrashes(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	began := time.Now()
-	proc.Eventually(t, silentWithin, "everything is applied", func() bool {
-		return w.count(t, `SELECT (SELECT count(*) FROM lane_rows) + (SELECT count(*) FROM callbacks_unapplied)`) == 0
+	proc.Eventually(t, deliveredWithin, "everything is applied", func() bool {
+		return f.count(t, `SELECT (SELECT count(*) FROM lane_rows) + (SELECT count(*) FROM callbacks_unapplied)`) == 0
 	})
-	kept := w.count(t, `SELECT count(DISTINCT substring(convert_from(body, 'UTF8') FROM '"wamid\.[0-9]+"')) FROM callbacks`)
-	aside := w.count(t, `SELECT count(DISTINCT substring(convert_from(body, 'UTF8') FROM '"wamid\.[0-9]+"')) FROM callback_items`)
-	rows := w.count(t, `SELECT count(*) FROM callbacks`)
+	kept := f.count(t, `SELECT count(DISTINCT substring(convert_from(body, 'UTF8') FROM '"wamid\.[0-9]+"')) FROM callbacks`)
+	aside := f.count(t, `SELECT count(DISTINCT substring(convert_from(body, 'UTF8') FROM '"wamid\.[0-9]+"')) FROM callback_items`)
+	rows := f.count(t, `SELECT count(*) FROM callbacks`)
 	t.Logf("%d callbacks, %d kills: %d kept (%d pushed again), %d reached the consumers, settled after %s",
 		count, kills, kept, rows-kept, aside, time.Since(began).Round(100*time.Millisecond))
-	require.Equal(t, count, kept, "every one that was answered with 200 is kept")
-	require.Equal(t, count, aside, "and was handed on")
+	require.Equal(t, count, kept, "every callback that was answered with 200 is stored")
+	require.Equal(t, count, aside, "and reached the consumers")
 }
 
-// serveCallbacks starts two processes that take and apply callbacks.
-func (w *world) serveCallbacks(t *testing.T, provider *network) []*server {
+// serveCallbacks starts two processes that receive and apply callbacks.
+func (f *fixture) serveCallbacks(t *testing.T, provider *network) []*server {
 	t.Helper()
 	servers := make([]*server, 2)
 	for i := range servers {
 		s := &server{api: proc.FreeAddress(t), operator: proc.FreeAddress(t), flags: []string{"--work"}}
-		s.settings = w.settings().With(proc.Settings{
+		s.settings = f.settings().With(proc.Settings{
 			"PARLEY_LISTEN": s.api, "PARLEY_OPERATOR_LISTEN": s.operator, "PARLEY_CELLS": "main", "PARLEY_PROVIDER_APP_ID": "1",
 			"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken, "PARLEY_PROVIDER_BASE_URL": "http://127.0.0.1:1",
 		})

@@ -18,52 +18,53 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// estate is two cells and their directory, each on a database of its own behind a proxy.
-type estate struct {
-	*world // of the cell main
+// cellsFixture has two cells and their directory, each on its own database behind a proxy.
+type cellsFixture struct {
+	*fixture // of the cell main
 
-	operator         *operator
-	second, registry *proc.Proxy
-	reached          proc.Settings
+	operator          *operator
+	second, directory *proc.Proxy
+	// addresses are the settings with the addresses of the proxies.
+	addresses proc.Settings
 }
 
-func newEstate(t *testing.T) *estate {
+func newCellsFixture(t *testing.T) *cellsFixture {
 	t.Helper()
-	e := &estate{world: newWorld(t), reached: proc.Settings{}}
-	e.through(t, "PARLEY_DATABASE_URL", e.databaseURL)
-	e.second = e.through(t, "PARLEY_CELL_SECOND_DATABASE_URL", newWorld(t).databaseURL)
-	e.registry = e.through(t, "PARLEY_DIRECTORY_DATABASE_URL", pgtest.URL(t))
-	e.operator = &operator{t: t, settings: e.settings().With(e.reached)}
-	migrated := proc.Run(t, e.operator.settings, "migrate")
+	f := &cellsFixture{fixture: newFixture(t), addresses: proc.Settings{}}
+	f.through(t, "PARLEY_DATABASE_URL", f.databaseURL)
+	f.second = f.through(t, "PARLEY_CELL_SECOND_DATABASE_URL", newFixture(t).databaseURL)
+	f.directory = f.through(t, "PARLEY_DIRECTORY_DATABASE_URL", pgtest.URL(t))
+	f.operator = &operator{t: t, settings: f.settings().With(f.addresses)}
+	migrated := proc.Run(t, f.operator.settings, "migrate")
 	require.Equal(t, 0, migrated.Code, migrated.Stderr)
-	return e
+	return f
 }
 
-// through puts a proxy before a database and makes it the value of a setting.
-func (e *estate) through(t *testing.T, setting, databaseURL string) *proc.Proxy {
+// through puts a proxy in front of a database, and the proxy's address into a setting.
+func (f *cellsFixture) through(t *testing.T, setting, databaseURL string) *proc.Proxy {
 	t.Helper()
 	address, err := url.Parse(databaseURL)
 	require.NoError(t, err)
 	proxy := proc.NewProxy(t, address.Host)
 	address.Host = proxy.Address
-	e.reached[setting] = address.String()
+	f.addresses[setting] = address.String()
 	return proxy
 }
 
-// serve starts a process on all that the estate has.
-func (e *estate) serve(t *testing.T, more proc.Settings) *server {
+// serve starts a process on both cells.
+func (f *cellsFixture) serve(t *testing.T, more proc.Settings) *server {
 	t.Helper()
-	return e.world.serve(t, e.reached.With(more))
+	return f.fixture.serve(t, f.addresses.With(more))
 }
 
-// settle creates n organizations and returns their ids by cell, in the order of their creation.
-func (e *estate) settle(t *testing.T, n int) (inMain, inSecond []string) {
+// createOrgs creates n organizations and returns their ids by cell, in the order of their creation.
+func (f *cellsFixture) createOrgs(t *testing.T, n int) (inMain, inSecond []string) {
 	t.Helper()
 	made := make([]string, n)
 	for i := range made {
-		made[i] = e.operator.object("org", "create", "--name", fmt.Sprint("Org ", i), "--plan", unlimited)["id"].(string)
+		made[i] = f.operator.object("org", "create", "--name", fmt.Sprint("Org ", i), "--plan", unlimited)["id"].(string)
 	}
-	cells := e.cells()
+	cells := f.cells()
 	for _, org := range made {
 		switch cells[org] {
 		case "main":
@@ -77,29 +78,29 @@ func (e *estate) settle(t *testing.T, n int) (inMain, inSecond []string) {
 	return inMain, inSecond
 }
 
-// cells tells what `admin org list` says about where each organization lives.
-func (e *estate) cells() map[string]string {
+// cells is the cell of each organization, as `admin org list` prints it.
+func (f *cellsFixture) cells() map[string]string {
 	cells := map[string]string{}
-	for _, org := range e.operator.list("org", "list") {
+	for _, org := range f.operator.list("org", "list") {
 		cells[org["id"].(string)], _ = org["cell"].(string)
 	}
 	return cells
 }
 
-// keyFor issues a key by a process that is not the one under test, which has not seen it.
-func (e *estate) keyFor(org string) string {
-	return e.operator.object("key", "create", "--name", "cells", "--org", org)["api_key"].(string)
+// keyFor issues a key by command, so that the process under test has not cached it.
+func (f *cellsFixture) keyFor(org string) string {
+	return f.operator.object("key", "create", "--name", "cells", "--org", org)["api_key"].(string)
 }
 
-func (e *estate) keysFor(organizations []string) []string {
+func (f *cellsFixture) keysFor(organizations []string) []string {
 	keys := make([]string, len(organizations))
 	for i, org := range organizations {
-		keys[i] = e.keyFor(org)
+		keys[i] = f.keyFor(org)
 	}
 	return keys
 }
 
-// readiness is what /readyz says of each cell, and its status.
+// readiness is the state of each cell in /readyz, and the status of the answer.
 func (s *server) readiness(t *testing.T) (cells map[string]string, status int) {
 	t.Helper()
 	got, err := s.ask(t.Context(), "/readyz")
@@ -109,20 +110,22 @@ func (s *server) readiness(t *testing.T) (cells map[string]string, status int) {
 	return body.Cells, got.status
 }
 
-const stride = 10 * time.Millisecond
+// requestEvery is the pause between two requests of a client.
+const requestEvery = 10 * time.Millisecond
 
-// drive lets two clients of each key send one request after another until it is called off.
-func drive(t *testing.T, s *server, keys []string) (calledOff func() *crush) {
+// startClients starts two clients for each key, which send one request after another until stop is
+// called. stop returns all answers.
+func startClients(t *testing.T, s *server, keys []string) (stop func() *answerLog) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	seen := &crush{}
+	seen := &answerLog{}
 	var all sync.WaitGroup
 	for i, key := range slices.Concat(keys, keys) {
 		all.Go(func() {
-			caller, pace := s.client(key), time.NewTicker(stride)
+			caller, pace := s.client(key), time.NewTicker(requestEvery)
 			defer pace.Stop()
 			for n := 0; ctx.Err() == nil; n++ {
-				name := fmt.Sprintf("drive %d %d", i, n)
+				name := fmt.Sprintf("client %d %d", i, n)
 				sent := []call{
 					{method: http.MethodGet, path: "/labels?limit=1"}, creating(name, ""), creating(name+" once", strings.ReplaceAll(name, " ", "-")),
 				}[n%3]
@@ -131,17 +134,17 @@ func drive(t *testing.T, s *server, keys []string) (calledOff func() *crush) {
 			}
 		})
 	}
-	return func() *crush {
+	return func() *answerLog {
 		cancel()
 		all.Wait()
 		return seen
 	}
 }
 
-// outage is when something was switched off and on again.
+// outage is the time from switching a proxy off to switching it on again.
 type outage struct{ from, to time.Time }
 
-// during switches a proxy off for so long; meanwhile looks at the process once it is off.
+// during switches a proxy off for span. It calls meanwhile while the proxy is off.
 func during(t *testing.T, s *server, away *proc.Proxy, span time.Duration, meanwhile func()) outage {
 	t.Helper()
 	away.Off()
@@ -153,7 +156,7 @@ func during(t *testing.T, s *server, away *proc.Proxy, span time.Duration, meanw
 	return seen
 }
 
-// inside are the answers that began and ended while it lasted.
+// inside are the answers to requests that began and ended during the outage.
 func (o outage) inside(all []answer) (inside []answer) {
 	for _, got := range all {
 		if !got.started.Before(o.from) && !got.started.Add(got.took).After(o.to) {
@@ -163,7 +166,7 @@ func (o outage) inside(all []answer) (inside []answer) {
 	return inside
 }
 
-// refusedAfter is when after the return the last request began that was refused.
+// refusedAfter is the time from the end of the outage to the start of the last refused request.
 func (o outage) refusedAfter(all []answer) (last time.Duration) {
 	for _, got := range all {
 		if got.status == http.StatusServiceUnavailable {

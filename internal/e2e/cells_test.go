@@ -19,18 +19,18 @@ const (
 	noReply = "the database does not answer"
 )
 
-// What happens to one cell is felt in no other, and the directory may be away for whoever
-// was here before. It is about seconds and runs beside no other test.
-func TestACellThatIsAwayIsFeltInNoOther(t *testing.T) { //nolint:paralleltest // as above
-	e := newEstate(t)
-	inMain, inSecond := e.settle(t, 4)
-	server := e.serve(t, nil)
-	endMain, endSecond := drive(t, server, e.keysFor(inMain)), drive(t, server, e.keysFor(inSecond))
+// While the database of one cell is down, requests to the other cell succeed. The test is not
+// parallel, because its proof measures seconds.
+func TestCellDown_OtherCellUnaffected(t *testing.T) { //nolint:paralleltest // as above
+	f := newCellsFixture(t)
+	inMain, inSecond := f.createOrgs(t, 4)
+	server := f.serve(t, nil)
+	endMain, endSecond := startClients(t, server, f.keysFor(inMain)), startClients(t, server, f.keysFor(inSecond))
 	require.Empty(t, server.health(t, calmFor))
-	away := during(t, server, e.second, awayFor, func() {
-		proc.Eventually(t, within(recoverWithin), "/readyz tells which cell is away", func() bool {
+	away := during(t, server, f.second, awayFor, func() {
+		proc.Eventually(t, within(recoverWithin), "/readyz names the cell that is down", func() bool {
 			cells, status := server.readiness(t)
-			t.Logf("/readyz while the second cell is away: %d %v", status, cells)
+			t.Logf("/readyz while the second cell is down: %d %v", status, cells)
 			return maps.Equal(cells, map[string]string{"main": "ready", "second": noReply})
 		})
 	})
@@ -40,43 +40,44 @@ func TestACellThatIsAwayIsFeltInNoOther(t *testing.T) { //nolint:paralleltest //
 
 	require.Empty(t, ofMain.faults)
 	require.Empty(t, ofSecond.faults, "a refusal is a well-formed 503 with Retry-After")
-	felt := &crush{answers: away.inside(ofSecond.answers)}
-	unfelt := &crush{answers: away.inside(ofMain.answers)}
+	duringSecond := &answerLog{answers: away.inside(ofSecond.answers)}
+	duringMain := &answerLog{answers: away.inside(ofMain.answers)}
 	recovered := away.refusedAfter(ofSecond.answers)
 	t.Logf("main: %d requests, of them %d in the outage: 0 errors, %d refused; p50 %s, p99 %s, slowest %s in the outage",
-		len(ofMain.answers), len(unfelt.answers), ofMain.byStatus()[http.StatusServiceUnavailable],
-		unfelt.quantile(.5), unfelt.quantile(.99), unfelt.quantile(1))
+		len(ofMain.answers), len(duringMain.answers), ofMain.byStatus()[http.StatusServiceUnavailable],
+		duringMain.quantile(.5), duringMain.quantile(.99), duringMain.quantile(1))
 	t.Logf("second: %d requests %v, in the outage %v, slowest of these %s; last refusal %s after the return",
-		len(ofSecond.answers), ofSecond.byStatus(), felt.byStatus(), felt.quantile(1), recovered)
-	requireServed(t, unfelt, ofMain, "the other cell notices nothing")
-	assert.Equal(t, map[int]int{http.StatusServiceUnavailable: len(felt.answers)}, felt.byStatus(), "nothing works without a database")
-	assert.Less(t, felt.quantile(1), within(recoverWithin), "a refusal does not wait for the database")
+		len(ofSecond.answers), ofSecond.byStatus(), duringSecond.byStatus(), duringSecond.quantile(1), recovered)
+	requireServed(t, duringMain, ofMain, "requests to the other cell succeed")
+	assert.Equal(t, map[int]int{http.StatusServiceUnavailable: len(duringSecond.answers)}, duringSecond.byStatus(), "every request needs the database")
+	assert.Less(t, duringSecond.quantile(1), within(recoverWithin), "a refusal does not wait for the database")
 	assert.Less(t, recovered, within(recoverWithin))
 	cells, status := server.readiness(t)
 	assert.Equal(t, map[string]string{"main": "ready", "second": "ready"}, cells)
 	assert.Equal(t, http.StatusOK, status)
 }
 
-// requireServed: requests were answered during an outage that is not theirs. That none at all was
-// refused is a promise about the machine too, and is held by the proof.
-func requireServed(t *testing.T, inside, all *crush, why string) {
+// requireServed checks that requests succeeded during the outage of something that they do not need.
+// Only the proof checks that none was refused, because a machine that stands still refuses some.
+func requireServed(t *testing.T, inside, all *answerLog, why string) {
 	t.Helper()
 	assert.Positive(t, inside.byStatus()[http.StatusOK], why)
 	assert.Positive(t, inside.byStatus()[http.StatusCreated], why)
 	assert.Zero(t, sized(0, all.byStatus()[http.StatusServiceUnavailable]), why)
 }
 
-// This one too is about seconds.
-func TestADirectoryThatIsAwayIsMissedByNewcomersOnly(t *testing.T) { //nolint:paralleltest // as above
-	e := newEstate(t)
-	inMain, inSecond := e.settle(t, 4)
-	server := e.serve(t, nil)
+// While the directory is down, keys that the process has seen before still work. The test is not
+// parallel, because its proof measures seconds.
+func TestDirectoryDown_OnlyUncachedKeysFail(t *testing.T) { //nolint:paralleltest // as above
+	f := newCellsFixture(t)
+	inMain, inSecond := f.createOrgs(t, 4)
+	server := f.serve(t, nil)
 	all := slices.Concat(inMain, inSecond)
-	known, unseen := e.keysFor(all), e.keysFor(all)
-	end := drive(t, server, known)
+	known, unseen := f.keysFor(all), f.keysFor(all)
+	end := startClients(t, server, known)
 	require.Empty(t, server.health(t, calmFor))
 	var slowest time.Duration
-	away := during(t, server, e.registry, awayFor, func() {
+	away := during(t, server, f.directory, awayFor, func() {
 		for _, key := range unseen {
 			got, err := server.client(key).once(t.Context(), me())
 			require.NoError(t, err)
@@ -86,7 +87,7 @@ func TestADirectoryThatIsAwayIsMissedByNewcomersOnly(t *testing.T) { //nolint:pa
 	})
 	waited := time.Duration(0)
 	for _, key := range unseen {
-		proc.Eventually(t, within(recoverWithin), "a key that was not seen works after the return", func() bool {
+		proc.Eventually(t, within(recoverWithin), "a key that was not cached works after the outage", func() bool {
 			got, err := server.client(key).once(t.Context(), me())
 			require.NoError(t, err)
 			return got.status == http.StatusOK
@@ -96,32 +97,32 @@ func TestADirectoryThatIsAwayIsMissedByNewcomersOnly(t *testing.T) { //nolint:pa
 	seen := end()
 
 	require.Empty(t, seen.faults)
-	inside := &crush{answers: away.inside(seen.answers)}
+	inside := &answerLog{answers: away.inside(seen.answers)}
 	t.Logf("keys that were seen: %d requests, of them %d in the outage: %d refused; p50 %s, p99 %s, slowest %s in the outage",
 		len(seen.answers), len(inside.answers), seen.byStatus()[http.StatusServiceUnavailable],
 		inside.quantile(.5), inside.quantile(.99), inside.quantile(1))
 	t.Logf("keys that were not: %d of %d refused, slowest %s; all work %s after the return", len(unseen), len(unseen), slowest, waited)
-	requireServed(t, inside, seen, "what leads from a key never changes")
+	requireServed(t, inside, seen, "the cell of a key is cached")
 	assert.Less(t, slowest, within(recoverWithin), "a refusal does not wait for the directory")
 	assert.Less(t, waited, within(recoverWithin))
 }
 
-func TestOrganizationsGoToTheEmptiestCell(t *testing.T) {
+func TestAdmin_CreateOrganization_GoesToTheEmptiestCell(t *testing.T) {
 	t.Parallel()
-	e := newEstate(t)
+	f := newCellsFixture(t)
 	for _, due := range []string{"main", "second", "main", "second", "main"} {
-		made := e.operator.object("org", "create", "--name", "Acme", "--plan", "starter")["id"].(string)
-		require.Equal(t, due, e.cells()[made], "of equals the first by name")
+		made := f.operator.object("org", "create", "--name", "Acme", "--plan", "starter")["id"].(string)
+		require.Equal(t, due, f.cells()[made], "with equal counts, the first cell by name")
 	}
-	require.Len(t, e.cells(), 5)
-	table := proc.Run(t, e.operator.settings, "admin", "org", "list")
+	require.Len(t, f.cells(), 5)
+	table := proc.Run(t, f.operator.settings, "admin", "org", "list")
 	require.Regexp(t, `^ID.* CELL`, table.Stdout)
 }
 
-func TestDoctorLooksAtTheDirectoryAndEachCell(t *testing.T) {
+func TestDoctor_TwoCells_ChecksDirectoryAndEachCell(t *testing.T) {
 	t.Parallel()
-	e := newEstate(t)
-	diagnosis := proc.Run(t, e.operator.settings, "doctor")
+	f := newCellsFixture(t)
+	diagnosis := proc.Run(t, f.operator.settings, "doctor")
 	require.Equal(t, 0, diagnosis.Code, diagnosis.Stdout)
 	for _, line := range []string{
 		"directory", "postgres", "schema", "partitions",
@@ -129,25 +130,25 @@ func TestDoctorLooksAtTheDirectoryAndEachCell(t *testing.T) {
 	} {
 		require.Contains(t, diagnosis.Stdout, "ok   "+line+":")
 	}
-	for line, away := range map[string]*proc.Proxy{"FAIL postgres of cell second:": e.second, "FAIL directory:": e.registry} {
+	for line, away := range map[string]*proc.Proxy{"FAIL postgres of cell second:": f.second, "FAIL directory:": f.directory} {
 		away.Off()
-		diagnosis = proc.Run(t, e.operator.settings, "doctor")
+		diagnosis = proc.Run(t, f.operator.settings, "doctor")
 		away.On(t)
 		require.Equal(t, 1, diagnosis.Code)
-		require.Len(t, ailments(diagnosis), 1, diagnosis.Stdout)
-		require.Contains(t, ailments(diagnosis)[0], line)
+		require.Len(t, failedChecks(diagnosis), 1, diagnosis.Stdout)
+		require.Contains(t, failedChecks(diagnosis)[0], line)
 	}
 }
 
-func TestAProcessServesOnlyItsCells(t *testing.T) {
+func TestServe_OneOfTwoCells_RefusesTheOther(t *testing.T) {
 	t.Parallel()
-	e := newEstate(t)
-	inMain, inSecond := e.settle(t, 2)
-	key, strange := e.keyFor(inMain[0]), e.keyFor(inSecond[0])
-	server := e.serve(t, proc.Settings{"PARLEY_CELLS": "main"})
+	f := newCellsFixture(t)
+	inMain, inSecond := f.createOrgs(t, 2)
+	key, strange := f.keyFor(inMain[0]), f.keyFor(inSecond[0])
+	server := f.serve(t, proc.Settings{"PARLEY_CELLS": "main"})
 	cells, _ := server.readiness(t)
 	require.Equal(t, map[string]string{"main": "ready"}, cells)
-	for range 2 { // the second time from memory
+	for range 2 { // the second time from the cache
 		got, err := server.client(key).do(t.Context(), me())
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
@@ -155,7 +156,7 @@ func TestAProcessServesOnlyItsCells(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, got.malformed())
 	}
-	both := e.serve(t, proc.Settings{"PARLEY_CELLS": "main,second"})
+	both := f.serve(t, proc.Settings{"PARLEY_CELLS": "main,second"})
 	got, err := both.client(strange).do(t.Context(), me())
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// client makes a caller with connections of its own.
+// client makes a client with its own connections.
 func (s *server) client(key string) *client {
 	return &client{base: "http://" + s.api + "/v1", key: key, http: newHTTP()}
 }
@@ -63,8 +63,8 @@ func creating(name, idempotencyKey string) call {
 	return made
 }
 
-// do sends a request again for as long as a well-formed 503 asks to come back, as clients must: a
-// process on a machine that stands still for a second answers so. Tests of refusals use once.
+// do repeats a request while the answer is a well-formed 503, as clients must: a process answers so
+// when its machine stands still for a second. Tests of refusals use once.
 func (c *client) do(ctx context.Context, sent call) (answer, error) {
 	for until := time.Now().Add(proc.Patience); ; {
 		got, err := c.once(ctx, sent)
@@ -79,7 +79,7 @@ func (c *client) do(ctx context.Context, sent call) (answer, error) {
 	}
 }
 
-// once sends one request; an answer that is cut short is an error.
+// once sends a request once. An incomplete answer is an error.
 func (c *client) once(ctx context.Context, sent call) (answer, error) {
 	request, err := http.NewRequestWithContext(ctx, sent.method, c.base+sent.path, bytes.NewReader([]byte(sent.body)))
 	if err != nil {
@@ -119,7 +119,7 @@ func (a answer) data(t *testing.T) map[string]any {
 	return body.Data
 }
 
-// malformed says what is wrong with a refusal that asks to come back, or nil.
+// malformed is nil when the answer is a well-formed 503, and otherwise says what is wrong.
 func (a answer) malformed() error {
 	var body struct {
 		Error struct {

@@ -15,26 +15,26 @@ import (
 
 const recoverWithin = 3 * time.Second
 
-// A process starts while its database is away, says so, and needs nobody when it returns.
-func TestADatabaseThatIsAway(t *testing.T) {
+// A process starts while its database is down, answers 503 meanwhile, and recovers by itself.
+func TestDatabaseDown_RequestsAreRefusedUntilItReturns(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct{ away, back func(*testing.T, *proc.Proxy) }{
 		"refuses connections": {
 			away: func(_ *testing.T, p *proc.Proxy) { p.Off() },
 			back: func(t *testing.T, p *proc.Proxy) { t.Helper(); p.On(t) },
 		},
-		"takes connections and is silent": {
+		"accepts connections and does not answer": {
 			away: func(_ *testing.T, p *proc.Proxy) { p.Mute(true) },
 			back: func(_ *testing.T, p *proc.Proxy) { p.Mute(false) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			_, key := w.key(t, w.org(t, unlimited))
-			database := proc.NewProxy(t, w.databaseAddress(t))
+			f := newFixture(t)
+			_, key := f.key(t, f.org(t, unlimited))
+			database := proc.NewProxy(t, f.databaseAddress(t))
 			fault.away(t, database)
-			server := w.launch(t, w.through(t, database))
+			server := f.launch(t, f.through(t, database))
 			slowest := server.requireUnavailable(t, key)
 
 			fault.back(t, database)
@@ -50,7 +50,7 @@ func TestADatabaseThatIsAway(t *testing.T) {
 	}
 }
 
-// requireUnavailable holds what a process says while its database is away.
+// requireUnavailable checks the answers of a process while its database is down.
 func (s *server) requireUnavailable(t *testing.T, key string) (slowest time.Duration) {
 	t.Helper()
 	healthy, err := s.client("").get(t.Context(), "/health")
@@ -105,14 +105,15 @@ func (s *server) requireRecovered(t *testing.T, key string) time.Duration {
 	return took
 }
 
-// Entries of the API log that cannot be written are counted, and nobody waits for them.
-func TestTheAPILogDropsAndCountsWhileTheDatabaseIsAway(t *testing.T) {
+// Entries of the API log that cannot be written are dropped and counted. Requests do not wait for
+// them.
+func TestDatabaseDown_APILogEntriesAreDroppedAndCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	org := w.org(t, unlimited)
-	_, key := w.key(t, org)
-	database := proc.NewProxy(t, w.databaseAddress(t))
-	server := w.serve(t, w.through(t, database))
+	f := newFixture(t)
+	org := f.org(t, unlimited)
+	_, key := f.key(t, org)
+	database := proc.NewProxy(t, f.databaseAddress(t))
+	server := f.serve(t, f.through(t, database))
 	caller, sent := server.client(key), 0
 	for try := 0; try < 5 && droppedTotal(t, server) == 0; try++ { // the log is written each second, perhaps just before the cut
 		for range 20 {
@@ -124,7 +125,7 @@ func TestTheAPILogDropsAndCountsWhileTheDatabaseIsAway(t *testing.T) {
 		database.Off()
 		server.requireUnavailable(t, key)
 		proc.Eventually(t, proc.Patience, "every request is written or counted as dropped", func() bool {
-			return w.count(t, `SELECT count(*) FROM api_log WHERE org_id = $1`, org.String())+droppedTotal(t, server) >= sent
+			return f.count(t, `SELECT count(*) FROM api_log WHERE org_id = $1`, org.String())+droppedTotal(t, server) >= sent
 		})
 		database.On(t)
 		server.requireRecovered(t, key)
@@ -135,5 +136,5 @@ func TestTheAPILogDropsAndCountsWhileTheDatabaseIsAway(t *testing.T) {
 	t.Logf("%d entries dropped and counted", dropped)
 }
 
-// droppedTotal is the counter that an operator watches.
+// droppedTotal reads the metric of dropped entries.
 func droppedTotal(t *testing.T, s *server) int { return s.metric(t, "parley_apilog_dropped_total") }

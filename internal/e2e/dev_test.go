@@ -17,9 +17,9 @@ import (
 )
 
 // missingDatabase is the address of a database that does not exist yet.
-func (w *world) missingDatabase(t *testing.T) string {
+func (f *fixture) missingDatabase(t *testing.T) string {
 	t.Helper()
-	address, err := url.Parse(w.databaseURL)
+	address, err := url.Parse(f.databaseURL)
 	require.NoError(t, err)
 	name := "e2e_dev_" + ulid.Make().String()
 	address.Path, address.User = "/"+name, url.User("postgres")
@@ -31,7 +31,7 @@ func (w *world) missingDatabase(t *testing.T) string {
 	return address.String()
 }
 
-// develop starts `parley dev --json` and returns what its first line says.
+// develop starts `parley dev --json` and returns the values of its first line.
 func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string) {
 	t.Helper()
 	settings := proc.Settings{
@@ -50,8 +50,8 @@ func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string
 	return process, ready
 }
 
-// requireNetwork asks the messaging network in the same process, with the token of its fixture,
-// where it sends callbacks.
+// requireNetwork checks that the simulator in the process sends its callbacks to the API. It asks
+// the simulator with the default token.
 func requireNetwork(t *testing.T, simulatorURL, publicURL string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, simulatorURL+"/v24.0/app/subscriptions", http.NoBody)
@@ -70,10 +70,10 @@ func requireNetwork(t *testing.T, simulatorURL, publicURL string) {
 	require.Equal(t, publicURL+"/provider/callbacks", answer.Data[0].CallbackURL)
 }
 
-func TestDevIsReadyForTheFirstRequest(t *testing.T) {
+func TestDev_EmptyDatabase_FirstRequestsWork(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	databaseURL := w.missingDatabase(t)
+	f := newFixture(t)
+	databaseURL := f.missingDatabase(t)
 	process, ready := develop(t, databaseURL)
 	require.Equal(t, []string{
 		"api_key", "base_url", "organization_id", "phone_number_id", "public_url", "simulator_url", "team_id", "user_id",
@@ -114,7 +114,7 @@ func TestDevIsReadyForTheFirstRequest(t *testing.T) {
 		require.Equal(t, http.StatusOK, kept.status, "%s", kept.body)
 		replayed, err := caller.create(t.Context(), "VIP", "first")
 		require.NoError(t, err)
-		require.Equal(t, string(made.body), string(replayed.body), "what was sealed before the restart is opened after it")
+		require.Equal(t, string(made.body), string(replayed.body), "answers that were sealed before the restart can be opened after it")
 	}
 	process.Stop()
 	require.Equal(t, 0, process.ExitCode(t, stopWithin))

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// beforeFold gives a migrated database the version table that it had before the migrations
-// were folded.
+// beforeFold gives a migrated database the version table of before the migrations were folded into
+// one per noun.
 func beforeFold(t *testing.T, databaseURL string, schemas ...string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), databaseURL)
@@ -26,20 +26,20 @@ func beforeFold(t *testing.T, databaseURL string, schemas ...string) {
 	}
 }
 
-func TestDatabaseMadeBeforeTheFold_EveryCommandRefuses(t *testing.T) {
+func TestDatabaseBeforeFold_EveryCommandFails(t *testing.T) {
 	t.Parallel()
-	for name, old := range map[string]func(*testing.T, *world) (settings proc.Settings, databaseURL string){
-		"cell and directory in one database": func(t *testing.T, w *world) (proc.Settings, string) {
+	for name, old := range map[string]func(*testing.T, *fixture) (settings proc.Settings, databaseURL string){
+		"cell and directory in one database": func(t *testing.T, f *fixture) (proc.Settings, string) {
 			t.Helper()
-			beforeFold(t, w.databaseURL, "public", "directory")
-			return nil, w.databaseURL
+			beforeFold(t, f.databaseURL, "public", "directory")
+			return nil, f.databaseURL
 		},
-		"second cell": func(t *testing.T, w *world) (proc.Settings, string) {
+		"second cell": func(t *testing.T, f *fixture) (proc.Settings, string) {
 			t.Helper()
-			beforeFold(t, w.secondURL, "public")
-			return nil, w.secondURL
+			beforeFold(t, f.secondURL, "public")
+			return nil, f.secondURL
 		},
-		"directory alone": func(t *testing.T, _ *world) (proc.Settings, string) {
+		"directory alone": func(t *testing.T, _ *fixture) (proc.Settings, string) {
 			t.Helper()
 			directoryURL := pgtest.URL(t)
 			beforeFold(t, directoryURL, "directory")
@@ -48,14 +48,14 @@ func TestDatabaseMadeBeforeTheFold_EveryCommandRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			more, databaseURL := old(t, w)
+			f := newFixture(t)
+			more, databaseURL := old(t, f)
 			address, err := url.Parse(databaseURL)
 			require.NoError(t, err)
 			database := strings.TrimPrefix(address.Path, "/")
 			found := fmt.Sprintf("the database %q was made before the migrations were folded into one per noun, and cannot be brought forward", database)
 			fix := fmt.Sprintf("nothing was released then, so make a new one: `dropdb %[1]s && createdb %[1]s && parley migrate`", database)
-			settings := w.settings().With(more)
+			settings := f.settings().With(more)
 			for _, command := range [][]string{{"migrate"}, {"serve"}, {"work"}, {"dev"}, {"admin", "org", "list"}} {
 				refused := proc.Run(t, settings, command...)
 				require.Equal(t, 1, refused.Code, command)
@@ -64,7 +64,7 @@ func TestDatabaseMadeBeforeTheFold_EveryCommandRefuses(t *testing.T) {
 			}
 			diagnosis := proc.Run(t, settings, "doctor")
 			require.Equal(t, 1, diagnosis.Code)
-			lines := ailments(diagnosis)
+			lines := failedChecks(diagnosis)
 			require.Len(t, lines, 1, diagnosis.Stdout)
 			require.Contains(t, lines[0], found+" → "+fix)
 		})

@@ -1,6 +1,6 @@
-// Package e2e_test holds the promises of the running program: real processes on a real
-// database, killed, stopped, starved and cut off, and asked from outside. It starts what
-// an operator starts and knows of the inside only what it reads from the database.
+// Package e2e_test tests the running program from outside: it starts real processes on a real
+// database as an operator does, kills and stops them, cuts their connections, and checks answers
+// and rows of the database.
 package e2e_test
 
 import (
@@ -33,20 +33,20 @@ import (
 func TestMain(m *testing.M) { os.Exit(proc.Main(m)) }
 
 const (
-	// unlimited is a plan whose bucket never empties, and which asks Redis often.
+	// unlimited is a plan whose rate limit is never reached. Its requests still ask Redis.
 	unlimited = "unlimited"
-	// stopWithin is how long a graceful stop may take, and a little more.
+	// stopWithin is more than a graceful stop may take.
 	stopWithin = time.Minute
 )
 
-// within holds a promise about seconds when it is asked for, on a machine that is there for
-// it alone; every day it only tells what hangs.
+// within is the promised duration in a proof, which has the machine to itself. In CI it is so long
+// that only a hang exceeds it.
 func within(promised time.Duration) time.Duration { return sized(proc.Patience, promised) }
 
-// world is a database of the test's own, with the verbs of an operator.
-type world struct {
+// fixture has a database for each of two cells, and the services that an operator's commands use.
+type fixture struct {
 	databaseURL string
-	// secondURL is that of a second cell, in which another organization lives.
+	// secondURL is the database of a second cell.
 	secondURL string
 	sql       *pgxpool.Pool
 	orgs      *orgs.Service
@@ -54,83 +54,83 @@ type world struct {
 	logs      *apilogs.Log
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{databaseURL: pgtest.URL(t), secondURL: pgtest.URL(t)}
-	db, now := pgtest.Connect(t, w.databaseURL), clock.NewSynced()
+	f := &fixture{databaseURL: pgtest.URL(t), secondURL: pgtest.URL(t)}
+	db, now := pgtest.Connect(t, f.databaseURL), clock.NewSynced()
 	routes := directory.New(db, now)
 	require.NoError(t, routes.EnsureCells(t.Context(), []string{"main", "second"}))
 	home, err := cell.New(cell.Deps{Name: "main", DB: db, Clock: now, Directory: routes, Logger: canary.Logger(t)})
 	require.NoError(t, err)
-	w.orgs, w.keys, w.logs = home.Orgs, home.Keys, home.Logs
+	f.orgs, f.keys, f.logs = home.Orgs, home.Keys, home.Logs
 	second, err := cell.New(cell.Deps{
-		Name: "second", DB: pgtest.Connect(t, w.secondURL), Clock: now, Directory: routes, Logger: canary.Logger(t),
+		Name: "second", DB: pgtest.Connect(t, f.secondURL), Clock: now, Directory: routes, Logger: canary.Logger(t),
 	})
 	require.NoError(t, err)
 	_, _, err = second.Orgs.Create(t.Context(), audit.Operator(), orgs.Draft{Name: "Neighbour", Plan: "platform"})
 	require.NoError(t, err)
-	settings, err := pgxpool.ParseConfig(w.databaseURL)
+	settings, err := pgxpool.ParseConfig(f.databaseURL)
 	require.NoError(t, err)
 	settings.MaxConns = 4
-	w.sql, err = pgxpool.NewWithConfig(t.Context(), settings)
+	f.sql, err = pgxpool.NewWithConfig(t.Context(), settings)
 	require.NoError(t, err)
-	t.Cleanup(w.sql.Close)
-	w.plan(t, unlimited, 1_000, 1_000_000)
-	return w
+	t.Cleanup(f.sql.Close)
+	f.plan(t, unlimited, 1_000, 1_000_000)
+	return f
 }
 
-func (w *world) plan(t *testing.T, name string, perSecond, burst int) {
+func (f *fixture) plan(t *testing.T, name string, perSecond, burst int) {
 	t.Helper()
-	w.exec(t, `INSERT INTO plans VALUES ($1, true, true, 1000000, $2, $3, 365)`, name, perSecond, burst)
+	f.exec(t, `INSERT INTO plans VALUES ($1, true, true, 1000000, $2, $3, 365)`, name, perSecond, burst)
 }
 
-func (w *world) exec(t *testing.T, sql string, args ...any) {
+func (f *fixture) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	_, err := w.sql.Exec(t.Context(), sql, args...)
+	_, err := f.sql.Exec(t.Context(), sql, args...)
 	require.NoError(t, err)
 }
 
-func (w *world) count(t *testing.T, sql string, args ...any) (n int) {
+func (f *fixture) count(t *testing.T, sql string, args ...any) (n int) {
 	t.Helper()
-	require.NoError(t, w.sql.QueryRow(t.Context(), sql, args...).Scan(&n))
+	require.NoError(t, f.sql.QueryRow(t.Context(), sql, args...).Scan(&n))
 	return n
 }
 
-func (w *world) org(t *testing.T, plan string) orgs.ID {
+func (f *fixture) org(t *testing.T, plan string) orgs.ID {
 	t.Helper()
-	org, _, err := w.orgs.Create(t.Context(), audit.Operator(), orgs.Draft{Name: t.Name(), Plan: plan})
+	org, _, err := f.orgs.Create(t.Context(), audit.Operator(), orgs.Draft{Name: t.Name(), Plan: plan})
 	require.NoError(t, err)
 	return org.OrgID
 }
 
-func (w *world) key(t *testing.T, org orgs.ID) (apikeys.ID, string) {
+func (f *fixture) key(t *testing.T, org orgs.ID) (apikeys.ID, string) {
 	t.Helper()
-	key, secret, err := w.keys.Issue(t.Context(), org, audit.Operator(), apikeys.Draft{Name: "e2e"})
+	key, secret, err := f.keys.Issue(t.Context(), org, audit.Operator(), apikeys.Draft{Name: "e2e"})
 	require.NoError(t, err)
 	return key.ID, secret
 }
 
-func (w *world) settings() proc.Settings {
+func (f *fixture) settings() proc.Settings {
 	return proc.Settings{
-		"PARLEY_DATABASE_URL": w.databaseURL, "PARLEY_CELL_SECOND_DATABASE_URL": w.secondURL,
+		"PARLEY_DATABASE_URL": f.databaseURL, "PARLEY_CELL_SECOND_DATABASE_URL": f.secondURL,
 		"PARLEY_DATABASE_CONNS": "6", "PARLEY_MASTER_KEY": canary.Master,
 		"PARLEY_TRUSTED_PROXIES": "127.0.0.1/32",
 	}
 }
 
-// through is the address of the database behind a proxy, for a process that serves no
-// other cell: what it says of itself is said of this one.
-func (w *world) through(t *testing.T, proxy *proc.Proxy) proc.Settings {
+// through returns the settings of a process that reaches the database through a proxy. It serves no
+// other cell, so that its readiness is that of this cell.
+func (f *fixture) through(t *testing.T, proxy *proc.Proxy) proc.Settings {
 	t.Helper()
-	address, err := url.Parse(w.databaseURL)
+	address, err := url.Parse(f.databaseURL)
 	require.NoError(t, err)
 	address.Host = proxy.Address
 	return proc.Settings{"PARLEY_DATABASE_URL": address.String(), "PARLEY_CELLS": "main"}
 }
 
-func (w *world) databaseAddress(t *testing.T) string {
+func (f *fixture) databaseAddress(t *testing.T) string {
 	t.Helper()
-	address, err := url.Parse(w.databaseURL)
+	address, err := url.Parse(f.databaseURL)
 	require.NoError(t, err)
 	return address.Host
 }
@@ -145,18 +145,18 @@ type server struct {
 }
 
 // serve starts a process and waits until it is ready.
-func (w *world) serve(t *testing.T, more proc.Settings) *server {
+func (f *fixture) serve(t *testing.T, more proc.Settings) *server {
 	t.Helper()
-	s := w.launch(t, more)
+	s := f.launch(t, more)
 	s.waitReady(t)
 	return s
 }
 
-// launch starts a process and waits only until it answers at all.
-func (w *world) launch(t *testing.T, more proc.Settings) *server {
+// launch starts a process and waits until it answers, ready or not.
+func (f *fixture) launch(t *testing.T, more proc.Settings) *server {
 	t.Helper()
 	s := &server{api: proc.FreeAddress(t), operator: proc.FreeAddress(t)}
-	s.settings = w.settings().With(proc.Settings{"PARLEY_LISTEN": s.api, "PARLEY_OPERATOR_LISTEN": s.operator}).With(more)
+	s.settings = f.settings().With(proc.Settings{"PARLEY_LISTEN": s.api, "PARLEY_OPERATOR_LISTEN": s.operator}).With(more)
 	s.start(t)
 	return s
 }
@@ -198,7 +198,7 @@ func (s *server) stop(t *testing.T) {
 	require.Equal(t, 0, s.ExitCode(t, stopWithin))
 }
 
-// ask reads from the operator's listener.
+// ask sends a GET to the operator's listener.
 func (s *server) ask(ctx context.Context, path string) (answer, error) {
 	operator := client{base: "http://" + s.operator, http: newHTTP()}
 	defer operator.http.CloseIdleConnections()
@@ -221,7 +221,7 @@ func (s *server) metric(t *testing.T, name string) int {
 	return 0
 }
 
-// each runs n pieces of work at once and returns the first error.
+// each calls work n times at the same time and returns the first error.
 func each(n int, work func(i int) error) error {
 	var group errgroup.Group
 	for i := range n {

@@ -17,17 +17,18 @@ import (
 
 var withoutRedis = sized[int64](500, 2_000)
 
-// keysOf are keys of as many organizations: each has a bucket to ask Redis for.
-func (w *world) keysOf(t *testing.T, organizations int) []string {
+// keysOf creates organizations and returns a key of each. Each organization has its own bucket in
+// Redis.
+func (f *fixture) keysOf(t *testing.T, organizations int) []string {
 	t.Helper()
 	keys := make([]string, organizations)
 	for i := range keys {
-		_, keys[i] = w.key(t, w.org(t, unlimited))
+		_, keys[i] = f.key(t, f.org(t, unlimited))
 	}
 	return keys
 }
 
-// run sends n requests by eight clients and tells after each how many are done.
+// run sends n requests with eight clients, and counts in done how many were answered.
 func run(t *testing.T, server *server, keys []string, n int64, done *atomic.Int64) error {
 	t.Helper()
 	return each(workers, func(worker int) error {
@@ -51,25 +52,25 @@ func run(t *testing.T, server *server, keys []string, n int64, done *atomic.Int6
 	})
 }
 
-func TestRequestsDoNotNeedRedis(t *testing.T) {
+func TestRedisNotReachable_RequestsSucceed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	keys := w.keysOf(t, 20)
-	server := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": "redis://" + proc.FreeAddress(t)})
+	f := newFixture(t)
+	keys := f.keysOf(t, 20)
+	server := f.serve(t, proc.Settings{"PARLEY_REDIS_URL": "redis://" + proc.FreeAddress(t)})
 	var done atomic.Int64
 	started := time.Now()
 	require.NoError(t, run(t, server, keys, withoutRedis, &done))
 	require.Equal(t, withoutRedis, done.Load())
-	require.Equal(t, 1, server.metric(t, "parley_ratelimit_redis_fallback"), "the limiter knows that it is alone")
+	require.Equal(t, 1, server.metric(t, "parley_ratelimit_redis_fallback"), "the limiter reports that it works without Redis")
 	t.Logf("%d requests in %s without Redis: 0 errors", withoutRedis, time.Since(started))
 }
 
-func TestRequestsSurviveTheDeathOfRedis(t *testing.T) {
+func TestRedisKilled_RequestsSucceed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	keys := w.keysOf(t, 20)
+	f := newFixture(t)
+	keys := f.keysOf(t, 20)
 	store := proc.NewRedis(t)
-	server := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": store.URL()})
+	server := f.serve(t, proc.Settings{"PARLEY_REDIS_URL": store.URL()})
 	var done atomic.Int64
 	ended := make(chan error, 1)
 	go func() { ended <- run(t, server, keys, withoutRedis, &done) }()
@@ -90,7 +91,7 @@ func TestRequestsSurviveTheDeathOfRedis(t *testing.T) {
 	store.Kill()
 	require.NoError(t, <-ended)
 	require.Equal(t, withoutRedis, done.Load())
-	t.Logf("%d requests over two deaths and three losses of all that Redis knew: 0 errors; %d of %d questions to Redis failed",
+	t.Logf("%d requests while Redis was killed twice and flushed three times: 0 errors; %d of %d calls to Redis failed",
 		withoutRedis, server.metric(t, "parley_ratelimit_redis_errors_total"), server.metric(t, "parley_ratelimit_redis_calls_total"))
 }
 
@@ -100,41 +101,41 @@ const (
 	interleavers = 4
 )
 
-// This one is about milliseconds when it is asked to be, and runs alone: it is not parallel.
-func TestASlowRedisAddsLittle(t *testing.T) { //nolint:paralleltest // as above
-	w := newWorld(t)
-	keys := w.keysOf(t, 50)
+// The test is not parallel, because its proof measures milliseconds.
+func TestRedisSlow_RequestsStayFast(t *testing.T) { //nolint:paralleltest // as above
+	f := newFixture(t)
+	keys := f.keysOf(t, 50)
 	store := proc.NewRedis(t)
 	slow := proc.NewProxy(t, store.Address)
-	baseline := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": store.URL()})
-	suffering := w.serve(t, proc.Settings{"PARLEY_REDIS_URL": "redis://" + slow.Address})
+	baseline := f.serve(t, proc.Settings{"PARLEY_REDIS_URL": store.URL()})
+	delayed := f.serve(t, proc.Settings{"PARLEY_REDIS_URL": "redis://" + slow.Address})
 	rounds, perRound := sized(1, 3), sized(1_000, 3_000)
-	waitAtMost := 30 // requests, before the limiter knows
+	waitAtMost := 30 // requests that wait before the limiter stops calling a slow Redis
 	added := make([]time.Duration, rounds)
 	for round := range rounds {
 		slow.Delay(0)
 		proc.Eventually(t, proc.Patience, "the limiter finds Redis", func() bool {
-			return suffering.metric(t, "parley_ratelimit_redis_fallback") == 0
+			return delayed.metric(t, "parley_ratelimit_redis_fallback") == 0
 		})
 		slow.Delay(slowness)
-		began, before := time.Now(), suffering.metric(t, "parley_ratelimit_redis_calls_total")
-		calm, pained := interleave(t, baseline, suffering, keys, perRound)
-		asked, probes := suffering.metric(t, "parley_ratelimit_redis_calls_total")-before, int(time.Since(began).Seconds())+1
+		began, before := time.Now(), delayed.metric(t, "parley_ratelimit_redis_calls_total")
+		baselineTook, delayedTook := interleave(t, baseline, delayed, keys, perRound)
+		asked, probes := delayed.metric(t, "parley_ratelimit_redis_calls_total")-before, int(time.Since(began).Seconds())+1
 		require.LessOrEqual(t, asked, waitAtMost+probes, "the others do not wait for Redis")
-		added[round] = quantile(pained, .99) - quantile(calm, .99)
+		added[round] = quantile(delayedTook, .99) - quantile(baselineTook, .99)
 		t.Logf("round %d, %d requests each: baseline p50 %s p99 %s max %s; slow Redis p50 %s p99 %s max %s; p99 %+v; fallback %d", round+1, perRound,
-			quantile(calm, .5), quantile(calm, .99), quantile(calm, 1),
-			quantile(pained, .5), quantile(pained, .99), quantile(pained, 1), added[round],
-			suffering.metric(t, "parley_ratelimit_redis_fallback"))
-		require.Equal(t, 1, suffering.metric(t, "parley_ratelimit_redis_fallback"), "the slowness was felt")
+			quantile(baselineTook, .5), quantile(baselineTook, .99), quantile(baselineTook, 1),
+			quantile(delayedTook, .5), quantile(delayedTook, .99), quantile(delayedTook, 1), added[round],
+			delayed.metric(t, "parley_ratelimit_redis_fallback"))
+		require.Equal(t, 1, delayed.metric(t, "parley_ratelimit_redis_fallback"), "the delay had an effect")
 	}
 	slices.Sort(added)
-	t.Logf("added p99, median of %d: %s; questions to Redis: baseline %d, slow %d", rounds, added[rounds/2],
-		baseline.metric(t, "parley_ratelimit_redis_calls_total"), suffering.metric(t, "parley_ratelimit_redis_calls_total"))
+	t.Logf("added p99, median of %d: %s; calls to Redis: baseline %d, slow %d", rounds, added[rounds/2],
+		baseline.metric(t, "parley_ratelimit_redis_calls_total"), delayed.metric(t, "parley_ratelimit_redis_calls_total"))
 	require.LessOrEqual(t, added[rounds/2], within(addedAtMost))
 }
 
-// interleave asks two processes in turn, so that noise falls on both.
+// interleave sends requests to two processes in turn, so that noise of the machine affects both.
 func interleave(t *testing.T, one, other *server, keys []string, perRound int) (ofOne, ofOther []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex

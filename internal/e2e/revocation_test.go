@@ -21,45 +21,45 @@ const afterwards = 3
 
 var revoked = sized(40, 200)
 
-func TestARevokedKeyIsRefusedByEveryProcessAtOnce(t *testing.T) {
+func TestRevokedKey_EveryProcess_RefusesItAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	org := w.org(t, unlimited)
-	processes := []*server{w.serve(t, nil), w.serve(t, nil)}
-	_, busyKey := w.key(t, org)
-	calm, served := load(t, processes, busyKey)
-	defer calm()
+	f := newFixture(t)
+	org := f.org(t, unlimited)
+	processes := []*server{f.serve(t, nil), f.serve(t, nil)}
+	_, busyKey := f.key(t, org)
+	stop, served := load(t, processes, busyKey)
+	defer stop()
 
 	started, checked := time.Now(), 0
 	for i := range revoked {
-		id, key := w.key(t, org)
-		suspects := make([]*suspect, len(processes))
+		id, key := f.key(t, org)
+		probes := make([]*probe, len(processes))
 		for j, process := range processes {
-			suspects[j] = watch(t.Context(), process.client(key), fmt.Sprintf("10.%d.%d", j, i))
+			probes[j] = watch(t.Context(), process.client(key), fmt.Sprintf("10.%d.%d", j, i))
 		}
-		for _, s := range suspects {
+		for _, s := range probes {
 			proc.Eventually(t, proc.Patience, "the key is used on both processes", func() bool { return s.served.Load() > 0 })
 		}
-		w.revoke(t, org, id)
+		f.revoke(t, org, id)
 		returned := time.Now()
-		for _, s := range suspects {
+		for _, s := range probes {
 			checked += s.check(t, returned)
 		}
 	}
-	calm()
+	stop()
 	t.Logf("%d keys revoked by the command in %s under load (%d requests beside): %d requests started after a revocation, 0 served",
 		revoked, time.Since(started), served.Load(), checked)
 	require.GreaterOrEqual(t, checked, revoked*len(processes)*afterwards)
 }
 
-func (w *world) revoke(t *testing.T, org orgs.ID, id apikeys.ID) {
+func (f *fixture) revoke(t *testing.T, org orgs.ID, id apikeys.ID) {
 	t.Helper()
-	done := proc.Run(t, w.settings(), "admin", "key", "revoke", "--org", org.String(), "--key", id.String())
+	done := proc.Run(t, f.settings(), "admin", "key", "revoke", "--org", org.String(), "--key", id.String())
 	require.Equal(t, 0, done.Code, done.Stderr)
 }
 
-// load keeps eight clients busy on all processes until it is called off.
-func load(t *testing.T, processes []*server, key string) (calm func(), served *atomic.Int64) {
+// load starts eight clients that send requests to all processes until stop is called.
+func load(t *testing.T, processes []*server, key string) (stop func(), served *atomic.Int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var busy sync.WaitGroup
@@ -70,7 +70,7 @@ func load(t *testing.T, processes []*server, key string) (calm func(), served *a
 			pace := time.NewTicker(10 * time.Millisecond)
 			defer pace.Stop()
 			for n := 0; ctx.Err() == nil; n++ {
-				<-pace.C // a load, not a measurement of the machine
+				<-pace.C // limits the load
 				got, err := callers[n%2].get(ctx, "/labels?limit=5")
 				if ctx.Err() == nil && (err != nil || got.status != http.StatusOK) {
 					t.Errorf("under load: %d %s %v", got.status, got.body, err)
@@ -86,8 +86,8 @@ func load(t *testing.T, processes []*server, key string) (calm func(), served *a
 	}, served
 }
 
-// suspect uses one key on one process without pause.
-type suspect struct {
+// probe sends requests with one key to one process, without pause.
+type probe struct {
 	served  atomic.Int64
 	stop    context.CancelFunc
 	stopped chan struct{}
@@ -97,10 +97,10 @@ type suspect struct {
 	err     error
 }
 
-// watch sends from ever new addresses: too many bad keys from one would be limited.
-func watch(ctx context.Context, caller *client, network string) *suspect {
+// watch starts a probe. Each request has another address, because bad keys are limited per address.
+func watch(ctx context.Context, caller *client, network string) *probe {
 	ctx, stop := context.WithCancel(ctx)
-	s := &suspect{stop: stop, stopped: make(chan struct{})}
+	s := &probe{stop: stop, stopped: make(chan struct{})}
 	go func() {
 		defer close(s.stopped)
 		defer caller.http.CloseIdleConnections()
@@ -116,7 +116,7 @@ func watch(ctx context.Context, caller *client, network string) *suspect {
 	return s
 }
 
-func (s *suspect) note(got answer, err error) {
+func (s *probe) note(got answer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.answers = append(s.answers, got); err != nil {
@@ -127,8 +127,8 @@ func (s *suspect) note(got answer, err error) {
 	}
 }
 
-// since are the answers to requests that started after a moment.
-func (s *suspect) since(moment time.Time) (later []answer, err error) {
+// since are the answers to requests that started after a time.
+func (s *probe) since(moment time.Time) (later []answer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, got := range s.answers {
@@ -139,8 +139,8 @@ func (s *suspect) since(moment time.Time) (later []answer, err error) {
 	return later, s.err
 }
 
-// check holds every request that started after the revocation had returned.
-func (s *suspect) check(t *testing.T, returned time.Time) int {
+// check checks that every request that started after the revocation had returned was refused.
+func (s *probe) check(t *testing.T, returned time.Time) int {
 	t.Helper()
 	var later []answer
 	proc.Eventually(t, proc.Patience, "requests after the revocation", func() bool {

@@ -23,8 +23,8 @@ func dropDatabase(t *testing.T, serverURL, name string) {
 	require.NoError(t, err)
 }
 
-// ailments are the lines of a diagnosis that ask for attention.
-func ailments(diagnosis proc.Result) (lines []string) {
+// failedChecks are the lines of the doctor's output that start with FAIL.
+func failedChecks(diagnosis proc.Result) (lines []string) {
 	for line := range strings.Lines(diagnosis.Stdout) {
 		if strings.HasPrefix(line, "FAIL") {
 			lines = append(lines, strings.TrimSpace(line))
@@ -33,13 +33,13 @@ func ailments(diagnosis proc.Result) (lines []string) {
 	return lines
 }
 
-func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
+func TestDoctor_GoodSettings_AllChecksPass(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	store := proc.NewRedis(t)
-	diagnosis := proc.Run(t, w.settings().With(proc.Settings{"PARLEY_REDIS_URL": store.URL()}), "doctor")
+	diagnosis := proc.Run(t, f.settings().With(proc.Settings{"PARLEY_REDIS_URL": store.URL()}), "doctor")
 	require.Equal(t, 0, diagnosis.Code, diagnosis.Stdout)
-	require.Empty(t, ailments(diagnosis))
+	require.Empty(t, failedChecks(diagnosis))
 	for _, checked := range []string{"settings", "postgres", "schema", "partitions", "redis"} {
 		require.Contains(t, diagnosis.Stdout, "ok   "+checked+":")
 	}
@@ -47,11 +47,11 @@ func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
 
 const password = "canary-password"
 
-// Each setting that is wrong costs one line that names it and says what to do.
-func TestDoctorNamesEachBrokenSetting(t *testing.T) {
+// Each wrong setting gives one line, which names the setting and says what to do.
+func TestDoctor_BadSetting_IsNamedWithAFix(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	empty := w.missingDatabase(t)
+	f := newFixture(t)
+	empty := f.missingDatabase(t)
 	for name, broken := range map[string]struct {
 		setting, value string
 	}{
@@ -78,9 +78,9 @@ func TestDoctorNamesEachBrokenSetting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			diagnosis := proc.Run(t, w.settings().With(proc.Settings{broken.setting: broken.value}), "doctor")
+			diagnosis := proc.Run(t, f.settings().With(proc.Settings{broken.setting: broken.value}), "doctor")
 			require.Equal(t, 1, diagnosis.Code, diagnosis.Stdout)
-			lines := ailments(diagnosis)
+			lines := failedChecks(diagnosis)
 			require.Len(t, lines, 1, diagnosis.Stdout)
 			require.Contains(t, lines[0], broken.setting, "the setting is named")
 			_, fix, found := strings.Cut(lines[0], "→")
@@ -90,21 +90,21 @@ func TestDoctorNamesEachBrokenSetting(t *testing.T) {
 	}
 }
 
-func TestDoctorGivesEachMistakeItsLine(t *testing.T) {
+func TestDoctor_SeveralMistakes_OneLineEach(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	f := newFixture(t)
 	broken := proc.Settings{"PARLEY_LOG_LEVEL": "loud", "PARLEY_LISTEN": "localhost", "PARLEY_DATABASE_CONNS": "many"}
-	diagnosis := proc.Run(t, w.settings().With(broken), "doctor")
+	diagnosis := proc.Run(t, f.settings().With(broken), "doctor")
 	require.Equal(t, 1, diagnosis.Code)
-	lines := ailments(diagnosis)
+	lines := failedChecks(diagnosis)
 	for name := range broken {
 		require.Contains(t, strings.Join(lines, "\n"), name)
 	}
 	require.Len(t, lines, len(broken), diagnosis.Stdout)
 }
 
-// An operator mends everything in one go.
-func TestServeReportsEveryMistakeAtOnce(t *testing.T) {
+// serve reports all mistakes together, so that an operator can fix them in one step.
+func TestServe_SeveralMistakes_AllAreReported(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]proc.Settings{
 		"that cannot work": {

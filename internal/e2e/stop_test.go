@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-// outcome is one request as its caller saw it.
+// outcome is one request with its answer or error.
 type outcome struct {
 	answer
 	marker string
@@ -25,27 +25,27 @@ type outcome struct {
 
 var stops = sized(2, 5)
 
-// Whatever the process took in is in its API log: each such request must have been
-// answered in full, with the id that the log has.
-func TestAStopUnderLoadAnswersWhatItAccepted(t *testing.T) {
+// Every request that the process accepted is in its API log. Each of them must have been answered
+// completely, with the request id that the log has.
+func TestStop_UnderLoad_AcceptedRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	server := w.serve(t, nil)
+	f := newFixture(t)
+	server := f.serve(t, nil)
 	for range stops {
-		org := w.org(t, unlimited)
-		_, key := w.key(t, org)
+		org := f.org(t, unlimited)
+		_, key := f.key(t, org)
 		seen, took := server.stopUnderLoad(t, key)
-		entries, err := w.logs.List(t.Context(), org, 1_000_000)
+		entries, err := f.logs.List(t.Context(), org, 1_000_000)
 		require.NoError(t, err)
 		accepted := map[string]string{}
 		for _, entry := range entries {
-			require.NotContains(t, accepted, entry.UserAgent, "a request was taken in twice: its first answer was lost")
+			require.NotContains(t, accepted, entry.UserAgent, "a request was accepted twice, so its first answer was lost")
 			accepted[entry.UserAgent] = entry.ID.String()
 		}
 		answered := 0
 		for _, o := range seen {
 			if o.err != nil {
-				require.NotContains(t, accepted, o.marker, "accepted, and then: %v", o.err)
+				require.NotContains(t, accepted, o.marker, "accepted but failed: %v", o.err)
 				continue
 			}
 			if o.status == http.StatusServiceUnavailable {
@@ -66,7 +66,7 @@ func TestAStopUnderLoadAnswersWhatItAccepted(t *testing.T) {
 
 const stoppedClients = 16
 
-// stopUnderLoad stops a process in the middle of its work.
+// stopUnderLoad stops a process while clients send requests.
 func (s *server) stopUnderLoad(t *testing.T, key string) (all []outcome, took time.Duration) {
 	t.Helper()
 	var served atomic.Int64
@@ -105,24 +105,24 @@ func untilRefused(ctx context.Context, caller *client, number int, served *atomi
 	return seen
 }
 
-// A load balancer must be able to see that the process leaves while it still answers.
-func TestReadinessSaysStoppingWhileTheLastRequestsFinish(t *testing.T) {
+// A load balancer must see that the process is stopping while it still answers.
+func TestStop_RequestsStillRunning_ReadyzSaysStopping(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	_, key := w.key(t, w.org(t, unlimited))
-	server := w.serve(t, proc.Settings{"PARLEY_DATABASE_URL": pgtest.Patient(t, w.databaseURL)}) // the lock is waited for
+	f := newFixture(t)
+	_, key := f.key(t, f.org(t, unlimited))
+	server := f.serve(t, proc.Settings{"PARLEY_DATABASE_URL": pgtest.Patient(t, f.databaseURL)}) // statements wait long enough for the lock
 	caller := server.client(key)
 	label, err := caller.create(t.Context(), "held", "")
 	require.NoError(t, err)
 	id := label.data(t)["id"].(string)
 
-	release := w.hold(t, `SELECT 1 FROM labels WHERE name = 'held' FOR UPDATE`)
+	release := f.hold(t, `SELECT 1 FROM labels WHERE name = 'held' FOR UPDATE`)
 	patched := make(chan outcome, 1)
 	go func() {
 		got, err := caller.do(t.Context(), call{method: http.MethodPatch, path: "/labels/" + id, body: `{"name":"let go"}`})
 		patched <- outcome{answer: got, err: err}
 	}()
-	w.waitBlocked(t, 1)
+	f.waitBlocked(t, 1)
 	stopping := time.Now()
 	server.Stop()
 
@@ -145,10 +145,10 @@ func TestReadinessSaysStoppingWhileTheLastRequestsFinish(t *testing.T) {
 	require.Equal(t, 20, said, "/readyz must say that the process is stopping for as long as it answers; last %s", last)
 }
 
-// hold takes a lock on a connection of its own until it is released.
-func (w *world) hold(t *testing.T, sql string) (release func()) {
+// hold takes a lock on another connection, until release is called.
+func (f *fixture) hold(t *testing.T, sql string) (release func()) {
 	t.Helper()
-	tx, err := w.sql.Begin(t.Context())
+	tx, err := f.sql.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), sql)
 	require.NoError(t, err)
@@ -163,9 +163,9 @@ func (w *world) hold(t *testing.T, sql string) (release func()) {
 }
 
 // waitBlocked waits until n statements of this database wait for a lock.
-func (w *world) waitBlocked(t *testing.T, n int) {
+func (f *fixture) waitBlocked(t *testing.T, n int) {
 	t.Helper()
 	proc.Eventually(t, proc.Patience, "a statement that waits for a lock", func() bool {
-		return w.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= n
+		return f.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) >= n
 	})
 }

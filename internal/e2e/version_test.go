@@ -14,7 +14,7 @@ import (
 // Older versions have a known crash in HTTP/2.
 const oldestGo = "go1.26.9"
 
-func TestGoIsNewEnough(t *testing.T) {
+func TestGoVersion_IsNewEnough(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, version.Compare(runtime.Version(), oldestGo), 0, "the tests run on %s", runtime.Version())
 

@@ -21,19 +21,19 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/truth"
 )
 
-// sized is full in a proof, and short in CI.
+// sized returns full in a proof and short in CI.
 func sized[T any](short, full T) T { return proof.Sized(short, full) }
 
-// village is organizations that hear of their customers at one receiver, served by two
-// processes that also work.
-type village struct {
-	*world
+// webhookFixture has organizations with subscriptions to one receiver, and two processes that serve
+// and do background work.
+type webhookFixture struct {
+	*fixture
 
 	receiver *receiver.Receiver
 	servers  []*server
 	tenants  []*tenant
 	changed  atomic.Int64 // changes that were acknowledged
-	failed   atomic.Bool  // somebody gave up
+	failed   atomic.Bool  // a client of publish failed
 
 	mu    sync.Mutex
 	calls []truth.Call
@@ -47,43 +47,43 @@ type tenant struct {
 	secretIDs        []string
 }
 
-func newVillage(t *testing.T, tenants int, subscriptions [][]string) *village {
+func newWebhookFixture(t *testing.T, tenants int, subscriptions [][]string) *webhookFixture {
 	t.Helper()
-	v := &village{world: newWorld(t), receiver: receiver.New(t)}
+	f := &webhookFixture{fixture: newFixture(t), receiver: receiver.New(t)}
 	for range 2 {
 		s := &server{api: proc.FreeAddress(t), operator: proc.FreeAddress(t), flags: []string{"--work"}}
-		s.settings = v.settings().With(proc.Settings{
+		s.settings = f.settings().With(proc.Settings{
 			"PARLEY_LISTEN": s.api, "PARLEY_OPERATOR_LISTEN": s.operator, "PARLEY_CELLS": "main",
-			"PARLEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8", "PARLEY_WEBHOOK_CA_FILE": v.receiver.CAFile,
+			"PARLEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8", "PARLEY_WEBHOOK_CA_FILE": f.receiver.CAFile,
 		})
-		v.servers = append(v.servers, s)
-		v.restart(t, s)
+		f.servers = append(f.servers, s)
+		f.restart(t, s)
 	}
 	for i := range tenants {
-		org := v.org(t, unlimited)
-		_, key := v.key(t, org)
+		org := f.org(t, unlimited)
+		_, key := f.key(t, org)
 		one := &tenant{org: org.String(), key: key, canary: "canary-" + truth.Mark()[5:]}
-		v.tenants = append(v.tenants, one)
+		f.tenants = append(f.tenants, one)
 		for j, events := range subscriptions {
-			v.subscribe(t, one, fmt.Sprintf("/%d/%d", i, j), events)
+			f.subscribe(t, one, fmt.Sprintf("/%d/%d", i, j), events)
 		}
 	}
-	return v
+	return f
 }
 
-// restart starts a process, keeps what it writes and waits until it is ready.
-func (v *village) restart(t *testing.T, s *server) {
+// restart starts a process, keeps its log files and waits until it is ready.
+func (f *webhookFixture) restart(t *testing.T, s *server) {
 	t.Helper()
 	s.start(t)
-	v.logs = append(v.logs, s.Files()...)
+	f.logs = append(f.logs, s.Files()...)
 	s.waitReady(t)
 }
 
-func (v *village) subscribe(t *testing.T, of *tenant, path string, events []string) {
+func (f *webhookFixture) subscribe(t *testing.T, of *tenant, path string, events []string) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"url": v.receiver.URL + path, "events": events})
+	body, err := json.Marshal(map[string]any{"url": f.receiver.URL + path, "events": events})
 	require.NoError(t, err)
-	made, err := v.envoy(of).ask(t.Context(), call{method: http.MethodPost, path: "/webhook_subscriptions", body: string(body)}, truth.Call{})
+	made, err := f.clientOf(of).ask(t.Context(), call{method: http.MethodPost, path: "/webhook_subscriptions", body: string(body)}, truth.Call{})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusCreated, made.status, "%s", made.body)
 	data := made.data(t)
@@ -94,24 +94,25 @@ func (v *village) subscribe(t *testing.T, of *tenant, path string, events []stri
 	of.secretIDs = append(of.secretIDs, data["secrets"].([]any)[0].(map[string]any)["id"].(string))
 }
 
-// envoy asks for one tenant, now this process and now the other, until it is answered.
-type envoy struct {
-	*village
+// tenantClient calls the API for one tenant. It picks one of the processes for each request.
+type tenantClient struct {
+	*webhookFixture
 
 	of      *tenant
 	clients []*client
 }
 
-func (v *village) envoy(of *tenant) *envoy {
-	c := &envoy{village: v, of: of}
-	for _, s := range v.servers {
+func (f *webhookFixture) clientOf(of *tenant) *tenantClient {
+	c := &tenantClient{webhookFixture: f, of: of}
+	for _, s := range f.servers {
 		c.clients = append(c.clients, s.client(of.key))
 	}
 	return c
 }
 
-// ask asks until there is an answer that is more than a request for patience, and notes it.
-func (c *envoy) ask(ctx context.Context, sent call, note truth.Call) (answer, error) {
+// ask repeats a request until the answer is neither 503, 429 nor idempotency_in_progress, and
+// records the call.
+func (c *tenantClient) ask(ctx context.Context, sent call, note truth.Call) (answer, error) {
 	note.Org = c.of.org
 	if note.Key != "" {
 		sent.header = map[string]string{"Idempotency-Key": note.Key}
@@ -120,9 +121,9 @@ func (c *envoy) ask(ctx context.Context, sent call, note truth.Call) (answer, er
 	defer cancel()
 	for {
 		got, err := c.clients[rand.IntN(len(c.clients))].once(ctx, sent)
-		patience := got.status == http.StatusServiceUnavailable || got.status == http.StatusTooManyRequests ||
+		retry := got.status == http.StatusServiceUnavailable || got.status == http.StatusTooManyRequests ||
 			got.code() == "idempotency_in_progress"
-		if err == nil && !patience {
+		if err == nil && !retry {
 			note.Status, note.Body = got.status, got.body
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -137,16 +138,16 @@ func (c *envoy) ask(ctx context.Context, sent call, note truth.Call) (answer, er
 	}
 }
 
-// metadata is hard to carry: whoever decodes and encodes it changes it.
-func (c *envoy) metadata(mark string) string {
+// metadata is JSON that changes when it is decoded and encoded again.
+func (c *tenantClient) metadata(mark string) string {
 	return fmt.Sprintf(`{"mark":%q,"canary":%q,"html":"<&> %s","lines":"a%sb\u2028","large":12345678901234567,"exact":1.50}`,
 		mark, c.of.canary, "</script>", "\u2028\u2029")
 }
 
-const eventsOfACustomer = 4
+const eventsPerCustomer = 4
 
-// customer makes a customer and changes it: so many events as eventsOfACustomer.
-func (c *envoy) customer(ctx context.Context, pace <-chan time.Time) error {
+// customer creates a customer and updates it, which makes eventsPerCustomer events.
+func (c *tenantClient) customer(ctx context.Context, pace <-chan time.Time) error {
 	mark := truth.Mark()
 	creation := call{method: http.MethodPost, path: "/customers", body: fmt.Sprintf(`{"name":"Customer","metadata":%s}`, c.metadata(mark))}
 	asked := truth.Call{Key: "create-" + mark, Mark: mark, Event: "customer.created"}
@@ -155,7 +156,7 @@ func (c *envoy) customer(ctx context.Context, pace <-chan time.Time) error {
 		return err
 	}
 	c.changed.Add(1)
-	if rand.IntN(20) == 0 { // as if the answer had been lost
+	if rand.IntN(20) == 0 { // repeats the request, as after a lost answer
 		if _, err := c.ask(ctx, creation, asked); err != nil {
 			return err
 		}
@@ -164,7 +165,7 @@ func (c *envoy) customer(ctx context.Context, pace <-chan time.Time) error {
 	if err := json.Unmarshal(created.body, &body); err != nil || created.status != http.StatusCreated {
 		return fmt.Errorf("%d %s: %w", created.status, created.body, err)
 	}
-	for range eventsOfACustomer - 1 {
+	for range eventsPerCustomer - 1 {
 		if pace != nil {
 			<-pace
 		}
@@ -182,18 +183,18 @@ func (c *envoy) customer(ctx context.Context, pace <-chan time.Time) error {
 	return nil
 }
 
-const envoysOfATenant = 2
+const clientsPerTenant = 2
 
-// publish has the tenants make so many events together; wait says when all are acknowledged.
-func (v *village) publish(ctx context.Context, events int, pace <-chan time.Time) (wait func() error) {
+// publish makes that many events in all tenants together. wait returns when all are acknowledged.
+func (f *webhookFixture) publish(ctx context.Context, events int, pace <-chan time.Time) (wait func() error) {
 	var group errgroup.Group
 	var begun atomic.Int64
-	for i := range len(v.tenants) * envoysOfATenant {
-		envoy := v.envoy(v.tenants[i%len(v.tenants)])
+	for i := range len(f.tenants) * clientsPerTenant {
+		caller := f.clientOf(f.tenants[i%len(f.tenants)])
 		group.Go(func() error {
-			for begun.Add(eventsOfACustomer) <= int64(events) {
-				if err := envoy.customer(ctx, pace); err != nil {
-					v.failed.Store(true)
+			for begun.Add(eventsPerCustomer) <= int64(events) {
+				if err := caller.customer(ctx, pace); err != nil {
+					f.failed.Store(true)
 					return err
 				}
 			}
@@ -203,33 +204,34 @@ func (v *village) publish(ctx context.Context, events int, pace <-chan time.Time
 	return group.Wait
 }
 
-// awaitChanges waits until so many changes were acknowledged, or somebody gave up: why is known to the wait of publish.
-func (v *village) awaitChanges(t *testing.T, wanted int, within time.Duration) {
+// awaitChanges waits until that many changes were acknowledged, or a client failed. The wait of
+// publish returns the error of that client.
+func (f *webhookFixture) awaitChanges(t *testing.T, wanted int, within time.Duration) {
 	t.Helper()
-	proc.Eventually(t, within, fmt.Sprint(wanted, " changes"), func() bool { return v.failed.Load() || v.changed.Load() >= int64(wanted) })
+	proc.Eventually(t, within, fmt.Sprint(wanted, " changes"), func() bool { return f.failed.Load() || f.changed.Load() >= int64(wanted) })
 }
 
 const sqlUndelivered = `
 SELECT (SELECT count(*) FROM lane_rows) + (SELECT count(*) FROM webhook_deliveries WHERE status <> 'succeeded')`
 
-// awaitSilence waits until nothing waits, and returns how long that took.
-func (v *village) awaitSilence(t *testing.T, within time.Duration) time.Duration {
+// awaitDelivered waits until all deliveries succeeded, and returns how long that took.
+func (f *webhookFixture) awaitDelivered(t *testing.T, within time.Duration) time.Duration {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
-		left := v.count(t, sqlUndelivered)
+		left := f.count(t, sqlUndelivered)
 		if left == 0 {
 			return time.Since(began)
 		}
 		if time.Since(began) > within {
-			require.FailNow(t, "waited in vain", "after %s %d wait or are not delivered\n%s", within, left, v.describe(t))
+			require.FailNow(t, "waited in vain", "after %s %d wait or are not delivered\n%s", within, left, f.describe(t))
 		}
 	}
 }
 
-// describe shows what waits, for who must find out why.
-func (v *village) describe(t *testing.T) (text string) {
+// describe lists the lanes with waiting rows and counts deliveries by status, for the failure message.
+func (f *webhookFixture) describe(t *testing.T) (text string) {
 	t.Helper()
-	require.NoError(t, v.sql.QueryRow(t.Context(), `
+	require.NoError(t, f.sql.QueryRow(t.Context(), `
 SELECT coalesce((SELECT string_agg(to_jsonb(l)::text || ' ' || waiting.rows || ' rows from ' || waiting.due, E'\n')
     FROM lanes l
     JOIN (SELECT lane_id, count(*) AS rows, min(due_at) AS due FROM lane_rows GROUP BY 1) waiting USING (lane_id)), 'no lanes')
@@ -238,13 +240,13 @@ SELECT coalesce((SELECT string_agg(to_jsonb(l)::text || ' ' || waiting.rows || '
 	return text
 }
 
-// run is what the checker judges.
-func (v *village) run() truth.Run {
+// run is the input of the checker.
+func (f *webhookFixture) run() truth.Run {
 	run := truth.Run{
-		Cells: map[string]string{"main": v.databaseURL, "second": v.secondURL}, Calls: v.calls, Requests: v.receiver.Requests(),
-		Canaries: map[string][]string{}, Logs: v.logs,
+		Cells: map[string]string{"main": f.databaseURL, "second": f.secondURL}, Calls: f.calls, Requests: f.receiver.Requests(),
+		Canaries: map[string][]string{}, Logs: f.logs,
 	}
-	for _, one := range v.tenants {
+	for _, one := range f.tenants {
 		run.Keys = append(run.Keys, one.key)
 		run.Canaries[one.org] = []string{one.canary}
 		for _, subscription := range one.subscriptions {
@@ -254,14 +256,15 @@ func (v *village) run() truth.Run {
 	return run
 }
 
-// requireOrder: of one customer, each endpoint heard in the order in which it happened.
+// requireOrder checks that each endpoint received the events of a customer in the order in which
+// they happened.
 func requireOrder(t *testing.T, requests []receiver.Request) {
 	t.Helper()
-	type ear struct{ path, customer string }
-	last, seen := map[ear]string{}, map[string]bool{}
+	type key struct{ path, customer string }
+	last, seen := map[key]string{}, map[string]bool{}
 	for _, one := range requests {
 		if seen[one.Path+one.EventUID()] {
-			continue // again
+			continue // a repeated delivery
 		}
 		seen[one.Path+one.EventUID()] = true
 		var body struct {
@@ -269,13 +272,13 @@ func requireOrder(t *testing.T, requests []receiver.Request) {
 		}
 		require.NoError(t, json.Unmarshal(one.Body, &body))
 		require.NotEmpty(t, body.Data.Customer.ID)
-		at := ear{one.Path, body.Data.Customer.ID}
-		require.Less(t, last[at], one.EventUID(), "%s heard of %s in the wrong order", one.Path, at.customer)
+		at := key{one.Path, body.Data.Customer.ID}
+		require.Less(t, last[at], one.EventUID(), "%s received events of %s in the wrong order", one.Path, at.customer)
 		last[at] = one.EventUID()
 	}
 }
 
-// oneIn chooses some deliveries, always the same.
+// oneIn chooses about one in n deliveries, by a hash of the id.
 func oneIn(n uint32, delivery string) bool {
 	digest := fnv.New32a()
 	_, _ = digest.Write([]byte(delivery))

@@ -9,18 +9,18 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// writes lets a user write, and waits for it.
-func writes(s *stage, from string, message object) (provider.Notification, provider.Inbound) {
-	s.t.Helper()
+// writes sends a message of a user to the number, and waits for its callback.
+func writes(f *fixture, from string, message object) (provider.Notification, provider.Inbound) {
+	f.t.Helper()
 	message["from"] = from
-	id := s.sim("inbound", message)["id"].(string)
-	return next(s, func(inbound provider.Inbound) bool { return inbound.ID == id })
+	id := f.sim("inbound", message)["id"].(string)
+	return next(f, func(inbound provider.Inbound) bool { return inbound.ID == id })
 }
 
-func TestInbound_EveryType(t *testing.T) {
+func TestInbound_EveryType_IsParsed(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, first := writes(s, grace, object{"type": "text"})
+	f := start(t)
+	_, first := writes(f, grace, object{"type": "text"})
 	for kind, content := range map[string]any{
 		"text": nil, "image": nil, "video": nil, "document": nil, "audio": nil, "sticker": nil, "location": nil, "contacts": nil,
 		"interactive": object{"type": "button_reply", "button_reply": object{"id": "y", "title": "Yes"}},
@@ -32,14 +32,14 @@ func TestInbound_EveryType(t *testing.T) {
 		if content != nil {
 			message[kind] = content
 		}
-		notification, inbound := writes(s, grace, message)
+		notification, inbound := writes(f, grace, message)
 		require.Equal(t, kind, inbound.Type)
 		require.Equal(t, grace, inbound.From.Phone)
 		require.Equal(t, "Grace Hopper", inbound.From.Name)
 		require.Equal(t, "grace.hopper", inbound.From.Username)
 		require.NotEmpty(t, inbound.From.ID)
 		require.False(t, inbound.At.IsZero())
-		require.Equal(t, s.number.ID, notification.NumberID)
+		require.Equal(t, f.number.ID, notification.NumberID)
 		require.Equal(t, "+15550199001", notification.DisplayNumber)
 		require.NotEmpty(t, notification.Contact)
 		if kind != "unsupported" {
@@ -55,92 +55,93 @@ func TestInbound_EveryType(t *testing.T) {
 		}
 		envelope, err := notification.Envelope()
 		require.NoError(t, err)
-		again, err := s.client.Parse(envelope)
+		again, err := f.client.Parse(envelope)
 		require.NoError(t, err)
-		require.Equal(t, []provider.Notification{notification}, again, "an envelope is read as what it was made of")
+		require.Equal(t, []provider.Notification{notification}, again, "a parsed envelope gives the notification again")
 	}
 }
 
-func TestCallbacks_OfEveryOtherKind(t *testing.T) {
+func TestCallbacks_OtherKinds_AreParsed(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, original := writes(s, ada, object{"type": "text", "text": object{"body": "old"}})
+	f := start(t)
+	_, original := writes(f, ada, object{"type": "text", "text": object{"body": "old"}})
 
-	s.sim("inbound", object{"from": ada, "type": "edit", "edit": object{
+	f.sim("inbound", object{"from": ada, "type": "edit", "edit": object{
 		"original_message_id": original.ID, "message": object{"type": "text", "text": object{"body": "new"}},
 	}})
-	_, edit := next(s, func(edit provider.Edit) bool { return edit.OriginalID == original.ID })
+	_, edit := next(f, func(edit provider.Edit) bool { return edit.OriginalID == original.ID })
 	require.Equal(t, ada, edit.User.Phone)
 	require.NotEmpty(t, edit.Content)
-	s.sim("inbound", object{"from": ada, "type": "revoke", "revoke": object{"original_message_id": original.ID}})
-	_, revoke := next(s, func(revoke provider.Revoke) bool { return revoke.OriginalID == original.ID })
+	f.sim("inbound", object{"from": ada, "type": "revoke", "revoke": object{"original_message_id": original.ID}})
+	_, revoke := next(f, func(revoke provider.Revoke) bool { return revoke.OriginalID == original.ID })
 	require.False(t, revoke.ByBusiness)
 
-	s.sim("preferences", object{"from": ada, "value": "stop"})
-	_, preference := next(s, func(provider.Preference) bool { return true })
+	f.sim("preferences", object{"from": ada, "value": "stop"})
+	_, preference := next(f, func(provider.Preference) bool { return true })
 	require.Equal(t, "stop", preference.Value)
 	require.Equal(t, ada, preference.User.Phone)
 
-	s.sim("echo", object{"to": ada, "type": "text", "text": object{"body": "from the phone"}})
-	_, echo := next(s, func(provider.Echo) bool { return true })
+	f.sim("echo", object{"to": ada, "type": "text", "text": object{"body": "from the phone"}})
+	_, echo := next(f, func(provider.Echo) bool { return true })
 	require.Equal(t, ada, echo.To.Phone)
 
-	s.sim("system", object{"from": ada, "type": "user_changed_number", "new_phone": "15550100077"})
-	_, change := next(s, func(provider.IdentityChange) bool { return true })
+	f.sim("system", object{"from": ada, "type": "user_changed_number", "new_phone": "15550100077"})
+	_, change := next(f, func(provider.IdentityChange) bool { return true })
 	require.Equal(t, provider.IdentityNumberChanged, change.Reason)
 	require.Equal(t, ada, change.Previous.Phone)
 	require.Equal(t, "+15550100077", change.Current.Phone)
 	require.NotEmpty(t, change.Previous.ID)
 	require.NotEmpty(t, change.Current.ID)
 	require.NotEqual(t, change.Previous.ID, change.Current.ID)
-	s.sim("system", object{"from": grace, "type": "user_changed_user_id"})
-	_, change = next(s, func(provider.IdentityChange) bool { return true })
+	f.sim("system", object{"from": grace, "type": "user_changed_user_id"})
+	_, change = next(f, func(provider.IdentityChange) bool { return true })
 	require.Equal(t, provider.IdentityUserIDChanged, change.Reason)
 
-	s.sim("account-update", object{"event": "ACCOUNT_RESTRICTION"})
-	_, update := next(s, func(provider.AccountUpdate) bool { return true })
+	f.sim("account-update", object{"event": "ACCOUNT_RESTRICTION"})
+	_, update := next(f, func(provider.AccountUpdate) bool { return true })
 	require.Equal(t, provider.AccountRestricted, update.Change)
 	require.NotEmpty(t, update.Restrictions)
 
 	for field, wanted := range map[string]func() provider.Notification{
-		"account_alerts":                     heard[provider.AccountAlert](s),
-		"account_review_update":              heard[provider.AccountReview](s),
-		"business_capability_update":         heard[provider.Capability](s),
-		"phone_number_quality_update":        heard[provider.NumberQuality](s),
-		"phone_number_name_update":           heard[provider.NumberName](s),
-		"security":                           heard[provider.NumberSecurity](s),
-		"business_username_update":           heard[provider.NumberUsername](s),
-		"message_template_components_update": heard[provider.TemplateComponents](s),
-		"message_template_quality_update":    heard[provider.TemplateQuality](s),
-		"template_category_update":           heard[provider.TemplateCategory](s),
+		"account_alerts":                     awaiting[provider.AccountAlert](f),
+		"account_review_update":              awaiting[provider.AccountReview](f),
+		"business_capability_update":         awaiting[provider.Capability](f),
+		"phone_number_quality_update":        awaiting[provider.NumberQuality](f),
+		"phone_number_name_update":           awaiting[provider.NumberName](f),
+		"security":                           awaiting[provider.NumberSecurity](f),
+		"business_username_update":           awaiting[provider.NumberUsername](f),
+		"message_template_components_update": awaiting[provider.TemplateComponents](f),
+		"message_template_quality_update":    awaiting[provider.TemplateQuality](f),
+		"template_category_update":           awaiting[provider.TemplateCategory](f),
 	} {
 		told := object{"field": field}
 		if strings.Contains(field, "template") {
 			told["value"] = object{"message_template_id": 5, "message_template_name": "x", "message_template_language": "en-US"}
 		}
-		s.sim("notify", told)
+		f.sim("notify", told)
 		require.Equal(t, field, wanted().Field)
 	}
 }
 
-func heard[T provider.Item](s *stage) func() provider.Notification {
+// awaiting returns a function that waits for the next notification with such an item.
+func awaiting[T provider.Item](f *fixture) func() provider.Notification {
 	return func() provider.Notification {
-		notification, _ := next(s, func(T) bool { return true })
+		notification, _ := next(f, func(T) bool { return true })
 		return notification
 	}
 }
 
-func TestCallbacks_InBatches(t *testing.T) {
+func TestCallbacks_BatchedAndShuffled_AllAreParsed(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	s.sim("settings", object{"batch_size": 50, "shuffle": true, "duplicate": 0.5})
+	f := start(t)
+	f.sim("settings", object{"batch_size": 50, "shuffle": true, "duplicate": 0.5})
 	sent := map[string]bool{}
 	for range 30 {
-		accepted, err := s.send(provider.Outbound{To: ada})
+		accepted, err := f.send(provider.Outbound{To: ada})
 		require.NoError(t, err)
 		sent[accepted.MessageID] = true
 	}
 	for id := range sent {
-		next(s, func(status provider.Status) bool { return status.MessageID == id && status.Status == "read" })
+		next(f, func(status provider.Status) bool { return status.MessageID == id && status.Status == "read" })
 	}
 }

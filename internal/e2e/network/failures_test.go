@@ -20,17 +20,17 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// TestEveryCode_MeansTheSameAtTheAnswerAndInACallback goes over all codes that the
-// simulator can be made to answer by the recipient's number.
-func TestEveryCode_MeansTheSameAtTheAnswerAndInACallback(t *testing.T) {
+// TestErrorCodes_InAnswerAndCallback_MeanTheSame tries all codes that the simulator answers for
+// reserved numbers of recipients.
+func TestErrorCodes_InAnswerAndCallback_MeanTheSame(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	classes := map[provider.Class]int{}
 	for _, code := range slices.Sorted(slices.Values(wire.Known())) {
 		if code > 999_999 {
 			continue // more digits than a reserved number has
 		}
-		_, err := s.send(provider.Outbound{To: fmt.Sprintf("+15554%06d", code), Reference: "sync-" + strconv.Itoa(code)})
+		_, err := f.send(provider.Outbound{To: fmt.Sprintf("+15554%06d", code), Reference: "sync-" + strconv.Itoa(code)})
 		answered := refused(t, err)
 		require.NotNil(t, answered.ProviderCode, code)
 		require.Equal(t, code, *answered.ProviderCode)
@@ -39,13 +39,13 @@ func TestEveryCode_MeansTheSameAtTheAnswerAndInACallback(t *testing.T) {
 		require.NotEmpty(t, answered.Trace, code)
 		require.Equal(t, "send", answered.Operation)
 		classes[answered.Class]++
-		require.Empty(t, s.sent("sync-"+strconv.Itoa(code)))
+		require.Empty(t, f.sent("sync-"+strconv.Itoa(code)))
 		if code == 0 {
 			continue // no code in a callback
 		}
-		accepted, err := s.send(provider.Outbound{To: fmt.Sprintf("+15552%06d", code)})
+		accepted, err := f.send(provider.Outbound{To: fmt.Sprintf("+15552%06d", code)})
 		require.NoError(t, err, code)
-		_, status := next(s, func(status provider.Status) bool {
+		_, status := next(f, func(status provider.Status) bool {
 			return status.MessageID == accepted.MessageID && status.Status == "failed"
 		})
 		require.Len(t, status.Errors, 1, code)
@@ -60,9 +60,9 @@ func TestEveryCode_MeansTheSameAtTheAnswerAndInACallback(t *testing.T) {
 	}
 }
 
-func TestWhatLeft(t *testing.T) {
+func TestSend_FailuresAtTheProvider_ClassAndDelivery(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	for name, test := range map[string]struct {
 		outcome  object
 		class    provider.Class
@@ -77,23 +77,23 @@ func TestWhatLeft(t *testing.T) {
 		"refused":                           {object{"sync_code": 131051}, provider.Terminal, provider.NotSent, 0},
 		"the token is dead":                 {object{"sync_code": 190}, provider.AccountFault, provider.NotSent, 0},
 	} {
-		s.sim("script", object{"match": object{"to": ada}, "outcome": test.outcome, "times": 1})
+		f.sim("script", object{"match": object{"to": ada}, "outcome": test.outcome, "times": 1})
 		reference := name
-		_, err := s.send(provider.Outbound{To: ada, Reference: reference})
+		_, err := f.send(provider.Outbound{To: ada, Reference: reference})
 		failed := refused(t, err)
 		require.Equal(t, test.class, failed.Class, name)
 		require.Equal(t, test.delivery, failed.Delivery, name)
-		accepted := len(s.sent(reference))
+		accepted := len(f.sent(reference))
 		if test.delivery == provider.NotSent {
-			require.Zero(t, accepted, "%s: not_sent is a promise", name)
+			require.Zero(t, accepted, "%s: not_sent means that nothing was sent", name)
 		} else if test.accepted > 0 {
 			require.Equal(t, test.accepted, accepted, name)
-			next(s, func(status provider.Status) bool { return status.Reference == reference })
+			next(f, func(status provider.Status) bool { return status.Reference == reference })
 		}
 	}
 }
 
-func TestNothingLeft(t *testing.T) {
+func TestSend_NoConnection_IsNotSent(t *testing.T) {
 	t.Parallel()
 	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -107,9 +107,9 @@ func TestNothingLeft(t *testing.T) {
 		base   string
 		gaveUp bool
 	}{
-		"nobody listens":          {base: refusing},
-		"nobody can prove itself": {base: untrusted.URL},
-		"the caller gave up":      {base: untrusted.URL, gaveUp: true},
+		"connection refused":    {base: refusing},
+		"untrusted certificate": {base: untrusted.URL},
+		"the caller gave up":    {base: untrusted.URL, gaveUp: true},
 	} {
 		client, err := cloud.New(cloud.Config{BaseURL: test.base})
 		require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-func TestAmbiguousWhenTheCallerGivesUpTooLate(t *testing.T) {
+func TestSend_CanceledAfterTheRequestLeft_IsAmbiguous(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -148,42 +148,42 @@ func TestAmbiguousWhenTheCallerGivesUpTooLate(t *testing.T) {
 	_, err = client.Send(ctx, provider.Number{ID: "1", Token: provider.NewToken(token)}, provider.Outbound{To: ada, Type: "text", Content: text("x")})
 	failed := refused(t, err)
 	require.Equal(t, provider.Ambiguous, failed.Delivery)
-	require.ErrorIs(t, err, context.Canceled, "the caller's own end can be told from a fault")
+	require.ErrorIs(t, err, context.Canceled, "the error shows that the caller canceled")
 }
 
-func TestTokens(t *testing.T) {
+func TestTokens_Bad_DisconnectOrRevokePermission(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	for name, test := range map[string]struct {
 		token  string
 		class  provider.Class
 		code   fault.Code
 		effect provider.Effect
 	}{
-		"unknown":  {"canary-unknown", provider.AccountFault, provider.AuthExpired, provider.EffectDisconnected},
-		"missing":  {"", provider.AccountFault, provider.AuthExpired, provider.EffectDisconnected},
-		"stranger": {s.sim("tokens", object{"accounts": []string{"9"}})["access_token"].(string), provider.AccountFault, provider.PermissionRevoked, provider.EffectNone},
+		"unknown": {"canary-unknown", provider.AccountFault, provider.AuthExpired, provider.EffectDisconnected},
+		"missing": {"", provider.AccountFault, provider.AuthExpired, provider.EffectDisconnected},
+		"foreign": {f.sim("tokens", object{"accounts": []string{"9"}})["access_token"].(string), provider.AccountFault, provider.PermissionRevoked, provider.EffectNone},
 	} {
-		_, err := s.client.FetchNumber(t.Context(), provider.Number{ID: s.number.ID, Token: provider.NewToken(test.token)})
+		_, err := f.client.FetchNumber(t.Context(), provider.Number{ID: f.number.ID, Token: provider.NewToken(test.token)})
 		failed := refused(t, err)
 		require.Equal(t, test.class, failed.Class, name)
 		require.Equal(t, test.code, failed.Code, name)
 		require.Equal(t, test.effect, failed.Effect, name)
 	}
-	_, err := s.client.FetchNumber(t.Context(), provider.Number{ID: "999999999", Token: s.number.Token})
+	_, err := f.client.FetchNumber(t.Context(), provider.Number{ID: "999999999", Token: f.number.Token})
 	require.True(t, refused(t, err).Missing)
 }
 
-func TestRateLimitsTellHowLongToWait(t *testing.T) {
+func TestRateLimits_HaveScopeAndRetryAfter(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, err := s.send(provider.Outbound{To: "+15554131048"})
+	f := start(t)
+	_, err := f.send(provider.Outbound{To: "+15554131048"})
 	require.Equal(t, provider.LimitNumber, refused(t, err).Limit)
 	require.NotZero(t, refused(t, err).RetryAfter)
-	_, err = s.send(provider.Outbound{To: "+15554131056"})
+	_, err = f.send(provider.Outbound{To: "+15554131056"})
 	require.Equal(t, provider.LimitPair, refused(t, err).Limit)
-	_, err = s.send(provider.Outbound{To: "+15554080007"})
+	_, err = f.send(provider.Outbound{To: "+15554080007"})
 	require.Equal(t, provider.LimitBusinessAccount, refused(t, err).Limit)
-	_, err = s.send(provider.Outbound{To: "+15554000004"})
+	_, err = f.send(provider.Outbound{To: "+15554000004"})
 	require.Equal(t, provider.LimitApp, refused(t, err).Limit)
 }

@@ -1,5 +1,5 @@
-// Package network_test holds the adapter against the simulator: two readings of the same
-// wire, written apart. What one sends the other takes, for every operation and every error.
+// Package network_test runs the adapter against the simulator. Both were written independently from
+// the provider's documentation, so that a mistake in one of them fails a test.
 package network_test
 
 import (
@@ -44,84 +44,85 @@ const (
 
 type object = map[string]any
 
-// stage is a network, and the adapter that calls it and is called back.
-type stage struct {
+// fixture has a simulator, and the adapter that calls it and receives its callbacks.
+type fixture struct {
 	t      *testing.T
 	url    string
 	client *cloud.Client
 	number provider.Number
 	owner  provider.BusinessAccount
-	heard  chan provider.Notification
-	early  []provider.Notification // heard before they were asked for
-	log    *journal
-	http   *http.Client
+	// received are notifications that next has not read yet; early are those that it skipped.
+	received chan provider.Notification
+	early    []provider.Notification
+	log      *syncedBuffer
+	http     *http.Client
 }
 
-// journal is a log that is written and read at once.
-type journal struct {
+// syncedBuffer is a log that can be read while it is written.
+type syncedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
+func (b *syncedBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
 }
 
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
+func (b *syncedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
-func start(t *testing.T) *stage {
+func start(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{t: t, heard: make(chan provider.Notification, 10_000), log: &journal{}, http: &http.Client{Transport: &http.Transport{}}}
-	app := httptest.NewServer(http.HandlerFunc(s.hear))
+	f := &fixture{t: t, received: make(chan provider.Notification, 10_000), log: &syncedBuffer{}, http: &http.Client{Transport: &http.Transport{}}}
+	app := httptest.NewServer(http.HandlerFunc(f.receive))
 	network := simulator.New(simulator.Config{
 		AppSecret: appSecret, VerifyToken: verifyToken, Token: token, CallbackURL: app.URL,
-		Logger: canary.Logger(t, slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger: canary.Logger(t, slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	server := httptest.NewServer(network.Handler())
-	s.url = server.URL
-	s.client = s.adapter(appSecret)
-	s.number = provider.Number{ID: simulator.DefaultPhoneNumberID, Token: provider.NewToken(token)}
-	s.owner = provider.BusinessAccount{ID: simulator.DefaultAccountID, Token: provider.NewToken(token)}
+	f.url = server.URL
+	f.client = f.adapter(appSecret)
+	f.number = provider.Number{ID: simulator.DefaultPhoneNumberID, Token: provider.NewToken(token)}
+	f.owner = provider.BusinessAccount{ID: simulator.DefaultAccountID, Token: provider.NewToken(token)}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- network.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)
-		s.client.Close()
-		s.http.CloseIdleConnections()
+		f.client.Close()
+		f.http.CloseIdleConnections()
 		server.Close()
 		app.Close()
-		requireNoCanary(t, s.log.String())
+		requireNoCanary(t, f.log.String())
 	})
-	s.sim("settings", object{
+	f.sim("settings", object{
 		"sent_delay_ms": 0, "delivered_delay_ms": 5, "read_delay_ms": 10, "review_delay_ms": 0, "window": "off",
 		"throughput_limit": false, "pair_limit": false, "management_limit": false, "fetch_links": false,
 	})
-	return s
+	return f
 }
 
-// adapter is a client of this network; secrets as during a rotation.
-func (s *stage) adapter(secrets ...telemetry.Secret) *cloud.Client {
-	s.t.Helper()
+// adapter makes a client of this simulator. It has several secrets during a rotation.
+func (f *fixture) adapter(secrets ...telemetry.Secret) *cloud.Client {
+	f.t.Helper()
 	client, err := cloud.New(cloud.Config{
-		BaseURL: s.url, AppID: simulator.DefaultAppID, AppSecrets: secrets, VerifyToken: verifyToken, Timeout: time.Minute,
+		BaseURL: f.url, AppID: simulator.DefaultAppID, AppSecrets: secrets, VerifyToken: verifyToken, Timeout: time.Minute,
 	})
-	require.NoError(s.t, err)
-	s.t.Cleanup(client.Close)
+	require.NoError(f.t, err)
+	f.t.Cleanup(client.Close)
 	return client
 }
 
-// hear takes callbacks as the edge will: verify, parse, 200.
-func (s *stage) hear(w http.ResponseWriter, r *http.Request) {
+// receive handles callbacks as the edge does: verify, parse, answer 200.
+func (f *fixture) receive(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		if answer, ours := s.client.Challenge(r.URL.Query()); ours {
+		if answer, ours := f.client.Challenge(r.URL.Query()); ours {
 			_, _ = io.WriteString(w, answer)
 			return
 		}
@@ -129,86 +130,86 @@ func (s *stage) hear(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	if _, err := s.client.Verify(r.Header, body); err != nil {
-		s.t.Errorf("a genuine callback is refused: %v", err)
+	if _, err := f.client.Verify(r.Header, body); err != nil {
+		f.t.Errorf("a genuine callback is refused: %v", err)
 	}
-	notifications, err := s.client.Parse(body)
+	notifications, err := f.client.Parse(body)
 	if err != nil {
-		s.t.Errorf("a genuine callback cannot be read: %v", err)
+		f.t.Errorf("a genuine callback cannot be read: %v", err)
 	}
 	for _, one := range notifications {
 		if unknown, is := one.Item.(provider.Unknown); is && one.Field != "payment_configuration_update" {
-			s.t.Errorf("%s is not understood: %s: %s", one.Field, unknown.Reason, one.Raw)
+			f.t.Errorf("%s is not parsed: %s: %s", one.Field, unknown.Reason, one.Raw)
 		}
-		s.heard <- one
+		f.received <- one
 	}
 }
 
-// next is the first notification that fits; the others wait for their turn.
-func next[T provider.Item](s *stage, fits func(T) bool) (provider.Notification, T) {
-	s.t.Helper()
-	for i, one := range s.early {
+// next returns the first notification that fits, and keeps the others for later calls.
+func next[T provider.Item](f *fixture, fits func(T) bool) (provider.Notification, T) {
+	f.t.Helper()
+	for i, one := range f.early {
 		if item, is := one.Item.(T); is && fits(item) {
-			s.early = append(s.early[:i:i], s.early[i+1:]...)
+			f.early = append(f.early[:i:i], f.early[i+1:]...)
 			return one, item
 		}
 	}
 	deadline := time.After(time.Minute)
 	for {
 		select {
-		case one := <-s.heard:
+		case one := <-f.received:
 			if item, is := one.Item.(T); is && fits(item) {
 				return one, item
 			}
-			s.early = append(s.early, one)
+			f.early = append(f.early, one)
 		case <-deadline:
 			var none T
-			require.FailNow(s.t, "waited in vain", "%T", none)
+			require.FailNow(f.t, "no such notification", "%T", none)
 		}
 	}
 }
 
-// sim steers the network.
-func (s *stage) sim(path string, body any) object {
-	s.t.Helper()
+// sim calls the simulator's control API.
+func (f *fixture) sim(path string, body any) object {
+	f.t.Helper()
 	encoded, err := json.Marshal(body)
-	require.NoError(s.t, err)
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/sim/"+path, bytes.NewReader(encoded))
-	require.NoError(s.t, err)
-	response, err := s.http.Do(request)
-	require.NoError(s.t, err)
+	require.NoError(f.t, err)
+	request, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.url+"/sim/"+path, bytes.NewReader(encoded))
+	require.NoError(f.t, err)
+	response, err := f.http.Do(request)
+	require.NoError(f.t, err)
 	defer response.Body.Close()
 	answer := object{}
-	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&answer))
-	require.Equal(s.t, http.StatusOK, response.StatusCode, "%s: %v", path, answer)
+	require.NoError(f.t, json.NewDecoder(response.Body).Decode(&answer))
+	require.Equal(f.t, http.StatusOK, response.StatusCode, "%s: %v", path, answer)
 	return answer
 }
 
-// sent are the network's own records of what it accepted.
-func (s *stage) sent(reference string) []any {
-	s.t.Helper()
-	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/sim/sent?opaque="+url.QueryEscape(reference), http.NoBody)
-	require.NoError(s.t, err)
-	response, err := s.http.Do(request)
-	require.NoError(s.t, err)
+// sent are the messages that the simulator accepted.
+func (f *fixture) sent(reference string) []any {
+	f.t.Helper()
+	request, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.url+"/sim/sent?opaque="+url.QueryEscape(reference), http.NoBody)
+	require.NoError(f.t, err)
+	response, err := f.http.Do(request)
+	require.NoError(f.t, err)
 	defer response.Body.Close()
 	var answer struct {
 		Data []any `json:"data"`
 	}
-	require.NoError(s.t, json.NewDecoder(response.Body).Decode(&answer))
+	require.NoError(f.t, json.NewDecoder(response.Body).Decode(&answer))
 	return answer.Data
 }
 
 func text(body string) json.RawMessage { return json.RawMessage(`{"body":"` + body + `"}`) }
 
-func (s *stage) send(message provider.Outbound) (provider.Accepted, error) {
+func (f *fixture) send(message provider.Outbound) (provider.Accepted, error) {
 	if message.Type == "" {
 		message.Type, message.Content = provider.TypeText, text("hello")
 	}
-	return s.client.Send(s.t.Context(), s.number, message)
+	return f.client.Send(f.t.Context(), f.number, message)
 }
 
-// refused wants an error of the provider's, and that it gives no secret away.
+// refused requires an error of the provider, which contains no secret.
 func refused(t *testing.T, err error) *provider.Error {
 	t.Helper()
 	failed, ok := provider.As(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-chat/parley/internal/simulator"
 )
 
-// file is what is uploaded; Open counts nothing and can be called again.
+// file is an upload. Its Open can be called more than once.
 func file(name, mime string, content []byte) provider.File {
 	return provider.File{Name: name, MIMEType: mime, Size: int64(len(content)), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
@@ -26,20 +26,20 @@ func picture() provider.File {
 	return file(`a "b".png`, "image/png", bytes.Repeat([]byte("png"), 40_000))
 }
 
-func TestMedia(t *testing.T) {
+func TestMedia_UploadAndDownload(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	ctx := t.Context()
 	content := bytes.Repeat([]byte("png"), 40_000)
-	id, err := s.client.UploadMedia(ctx, s.number, picture())
+	id, err := f.client.UploadMedia(ctx, f.number, picture())
 	require.NoError(t, err)
-	found, err := s.client.FindMedia(ctx, s.number, id)
+	found, err := f.client.FindMedia(ctx, f.number, id)
 	require.NoError(t, err)
 	sum := sha256.Sum256(content)
 	require.Equal(t, sum[:], found.SHA256)
 	require.EqualValues(t, len(content), found.Size)
 	require.Equal(t, "image/png", found.MIMEType)
-	opened, err := s.client.DownloadMedia(ctx, s.number, found.URL)
+	opened, err := f.client.DownloadMedia(ctx, f.number, found.URL)
 	require.NoError(t, err)
 	got, err := io.ReadAll(opened.Body)
 	require.NoError(t, err)
@@ -48,32 +48,32 @@ func TestMedia(t *testing.T) {
 	require.Equal(t, "image/png", opened.MIMEType)
 	require.EqualValues(t, len(content), opened.Size)
 
-	_, err = s.client.FindMedia(ctx, provider.Number{ID: "100000000000099", Token: s.number.Token}, id)
+	_, err = f.client.FindMedia(ctx, provider.Number{ID: "100000000000099", Token: f.number.Token}, id)
 	require.True(t, refused(t, err).Missing, "another number's file")
-	s.sim("clock", object{"advance_seconds": 600})
-	_, err = s.client.DownloadMedia(ctx, s.number, found.URL)
+	f.sim("clock", object{"advance_seconds": 600})
+	_, err = f.client.DownloadMedia(ctx, f.number, found.URL)
 	failed := refused(t, err)
 	require.True(t, failed.Missing, "the address has expired: look it up again")
 	require.Equal(t, provider.MediaDownloadFailed, failed.Code)
-	require.NoError(t, s.client.DeleteMedia(ctx, s.number, id))
-	_, err = s.client.FindMedia(ctx, s.number, id)
+	require.NoError(t, f.client.DeleteMedia(ctx, f.number, id))
+	_, err = f.client.FindMedia(ctx, f.number, id)
 	require.True(t, refused(t, err).Missing)
 
-	_, err = s.client.UploadMedia(ctx, s.number, file("a.exe", "application/x-msdownload", content))
+	_, err = f.client.UploadMedia(ctx, f.number, file("a.exe", "application/x-msdownload", content))
 	require.Equal(t, provider.Terminal, refused(t, err).Class)
-	_, err = s.client.UploadMedia(ctx, s.number, file("a.png", "image/png", make([]byte, 6<<20)))
+	_, err = f.client.UploadMedia(ctx, f.number, file("a.png", "image/png", make([]byte, 6<<20)))
 	require.Equal(t, provider.MediaUploadFailed, refused(t, err).Code)
-	_, err = s.client.UploadMedia(ctx, s.number, provider.File{})
+	_, err = f.client.UploadMedia(ctx, f.number, provider.File{})
 	require.Equal(t, provider.NotSent, refused(t, err).Delivery)
 }
 
-func TestMedia_OfAnInboundMessage(t *testing.T) {
+func TestMedia_OfInboundMessage_IsDownloaded(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, inbound := writes(s, ada, object{"type": "image", "image": object{"data": "aGVsbG8=", "mime_type": "image/png", "caption": "look"}})
+	f := start(t)
+	_, inbound := writes(f, ada, object{"type": "image", "image": object{"data": "aGVsbG8=", "mime_type": "image/png", "caption": "look"}})
 	require.NotNil(t, inbound.Media)
 	require.Equal(t, "look", inbound.Media.Caption)
-	opened, err := s.client.DownloadMedia(t.Context(), s.number, inbound.Media.URL)
+	opened, err := f.client.DownloadMedia(t.Context(), f.number, inbound.Media.URL)
 	require.NoError(t, err)
 	got, err := io.ReadAll(opened.Body)
 	require.NoError(t, err)
@@ -81,34 +81,34 @@ func TestMedia_OfAnInboundMessage(t *testing.T) {
 	require.Equal(t, "hello", string(got))
 	sum := sha256.Sum256(got)
 	require.Equal(t, sum[:], inbound.Media.SHA256, "base64 here, hex when it is looked up")
-	found, err := s.client.FindMedia(t.Context(), s.number, inbound.Media.ID)
+	found, err := f.client.FindMedia(t.Context(), f.number, inbound.Media.ID)
 	require.NoError(t, err)
 	require.Equal(t, sum[:], found.SHA256)
 }
 
-func TestTemplates(t *testing.T) {
+func TestTemplates_CreateEditDelete(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	ctx := t.Context()
-	handle, err := s.client.UploadExample(ctx, s.owner.Token, picture())
+	handle, err := f.client.UploadExample(ctx, f.owner.Token, picture())
 	require.NoError(t, err)
 	components := json.RawMessage(`[{"type":"HEADER","format":"IMAGE","example":{"header_handle":["` + handle + `"]}},{"type":"BODY","text":"New in our shop"}]`)
-	created, err := s.client.CreateTemplate(ctx, s.owner, provider.TemplateDraft{
+	created, err := f.client.CreateTemplate(ctx, f.owner, provider.TemplateDraft{
 		Name: "novelties", Language: "en_US", Category: "MARKETING", Components: components, ParameterFormat: "positional",
 	})
 	require.NoError(t, err)
 	require.NotEmpty(t, created.ID)
 	require.Equal(t, "PENDING", created.Status)
-	notification, status := next(s, func(status provider.TemplateStatus) bool { return status.Template.ID == created.ID })
+	notification, status := next(f, func(status provider.TemplateStatus) bool { return status.Template.ID == created.ID })
 	require.Equal(t, provider.TemplateRef{ID: created.ID, Name: "novelties", Language: "en_US"}, status.Template)
 	require.Equal(t, provider.ReviewApproved, status.Review)
-	require.Equal(t, s.owner.ID, notification.BusinessAccountID)
+	require.Equal(t, f.owner.ID, notification.BusinessAccountID)
 	require.Empty(t, notification.NumberID)
 
 	listed := map[string]provider.Template{}
 	query := provider.TemplateQuery{Limit: 2}
 	for pages := 0; ; pages++ {
-		page, err := s.client.ListTemplates(ctx, s.owner, query)
+		page, err := f.client.ListTemplates(ctx, f.owner, query)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Templates), 2)
 		for _, one := range page.Templates {
@@ -120,22 +120,22 @@ func TestTemplates(t *testing.T) {
 			break
 		}
 	}
-	fetched, err := s.client.FetchTemplate(ctx, s.owner, created.ID)
+	fetched, err := f.client.FetchTemplate(ctx, f.owner, created.ID)
 	require.NoError(t, err)
 	require.Equal(t, listed[created.ID].Name, fetched.Name)
 	require.Equal(t, provider.ReviewApproved, fetched.Review)
 	require.JSONEq(t, string(components), string(fetched.Components))
 
-	require.NoError(t, s.client.EditTemplate(ctx, s.owner, created.ID, provider.TemplateEdit{Components: json.RawMessage(`[{"type":"BODY","text":"Newer"}]`)}))
-	next(s, func(status provider.TemplateStatus) bool { return status.Template.ID == created.ID })
-	require.NoError(t, s.client.DeleteTemplate(ctx, s.owner, "novelties", created.ID))
-	_, err = s.client.FetchTemplate(ctx, s.owner, created.ID)
+	require.NoError(t, f.client.EditTemplate(ctx, f.owner, created.ID, provider.TemplateEdit{Components: json.RawMessage(`[{"type":"BODY","text":"Newer"}]`)}))
+	next(f, func(status provider.TemplateStatus) bool { return status.Template.ID == created.ID })
+	require.NoError(t, f.client.DeleteTemplate(ctx, f.owner, "novelties", created.ID))
+	_, err = f.client.FetchTemplate(ctx, f.owner, created.ID)
 	require.True(t, refused(t, err).Missing)
 }
 
-func TestTemplates_RefusalsPointToTheField(t *testing.T) {
+func TestTemplates_Refused_NameTheField(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	for name, test := range map[string]struct {
 		draft provider.TemplateDraft
 		code  fault.Code
@@ -150,7 +150,7 @@ func TestTemplates_RefusalsPointToTheField(t *testing.T) {
 		}, fault.InvalidFieldValue, "components[1]"},
 		"nothing": {provider.TemplateDraft{Name: "a", Language: "en_US", Category: "UTILITY"}, fault.UpstreamError, ""},
 	} {
-		_, err := s.client.CreateTemplate(t.Context(), s.owner, test.draft)
+		_, err := f.client.CreateTemplate(t.Context(), f.owner, test.draft)
 		failed := refused(t, err)
 		require.Equal(t, provider.Terminal, failed.Class, name)
 		require.Equal(t, test.code, failed.Code, "%s: %v", name, err)
@@ -159,11 +159,11 @@ func TestTemplates_RefusalsPointToTheField(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumbers_FetchRegisterDeregister(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	ctx := t.Context()
-	state, err := s.client.FetchNumber(ctx, s.number)
+	state, err := f.client.FetchNumber(ctx, f.number)
 	require.NoError(t, err)
 	require.Equal(t, "+15550199001", state.Phone)
 	require.Equal(t, "+1 555-019-9001", state.Display)
@@ -172,12 +172,12 @@ func TestNumbers(t *testing.T) {
 	require.True(t, state.Verified)
 	require.False(t, state.Coexistence)
 	for range 3 {
-		s.sim("numbers", object{"status": "PENDING"})
+		f.sim("numbers", object{"status": "PENDING"})
 	}
-	listed, err := s.client.ListNumbers(ctx, s.owner)
+	listed, err := f.client.ListNumbers(ctx, f.owner)
 	require.NoError(t, err)
 	require.Len(t, listed, 4)
-	pending := provider.Number{ID: listed[3].ID, Token: s.number.Token}
+	pending := provider.Number{ID: listed[3].ID, Token: f.number.Token}
 	require.Equal(t, provider.NumberPending, listed[3].Status)
 
 	for pin, want := range map[string]fault.Code{
@@ -185,57 +185,57 @@ func TestNumbers(t *testing.T) {
 		"133009": fault.RegistrationFailed, "133015": fault.RegistrationFailed, "133016": fault.RegistrationFailed,
 		"133000": fault.RegistrationFailed, "133004": fault.ProviderUpstreamError, "12": fault.RegistrationFailed,
 	} {
-		err := s.client.Register(ctx, pending, provider.NewPIN(pin))
+		err := f.client.Register(ctx, pending, provider.NewPIN(pin))
 		refused(t, err)
 		require.Equal(t, want, fault.Of(provider.RegistrationFault(err)), "%s: %v", pin, err)
 	}
-	require.NoError(t, s.client.Register(ctx, pending, provider.NewPIN("918273")))
-	state, err = s.client.FetchNumber(ctx, pending)
+	require.NoError(t, f.client.Register(ctx, pending, provider.NewPIN("918273")))
+	state, err = f.client.FetchNumber(ctx, pending)
 	require.NoError(t, err)
 	require.Equal(t, provider.NumberConnected, state.Status)
-	require.NoError(t, s.client.Deregister(ctx, pending))
-	failed := refused(t, s.client.Deregister(ctx, pending))
+	require.NoError(t, f.client.Deregister(ctx, pending))
+	failed := refused(t, f.client.Deregister(ctx, pending))
 	require.Equal(t, provider.EffectDegraded, failed.Effect)
-	_, err = s.client.Send(ctx, pending, provider.Outbound{To: ada, Type: "text", Content: text("x")})
+	_, err = f.client.Send(ctx, pending, provider.Outbound{To: ada, Type: "text", Content: text("x")})
 	require.Equal(t, provider.EffectDegraded, refused(t, err).Effect, "a number that is not registered")
 }
 
-func TestNumbers_OfThePhoneApp(t *testing.T) {
+func TestNumbers_OfThePhoneApp_SyncContactsAndHistory(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	ctx := t.Context()
-	number := provider.Number{ID: s.sim("numbers", object{"coexistence": true, "status": "CONNECTED"})["id"].(string), Token: s.number.Token}
-	state, err := s.client.FetchNumber(ctx, number)
+	number := provider.Number{ID: f.sim("numbers", object{"coexistence": true, "status": "CONNECTED"})["id"].(string), Token: f.number.Token}
+	state, err := f.client.FetchNumber(ctx, number)
 	require.NoError(t, err)
 	require.True(t, state.Coexistence)
-	require.NoError(t, s.client.SyncPhoneApp(ctx, number, provider.PhoneAppContacts))
-	notification, _ := next(s, func(provider.PhoneAppContact) bool { return true })
+	require.NoError(t, f.client.SyncPhoneApp(ctx, number, provider.PhoneAppContacts))
+	notification, _ := next(f, func(provider.PhoneAppContact) bool { return true })
 	require.Equal(t, number.ID, notification.NumberID)
-	require.NoError(t, s.client.SyncPhoneApp(ctx, number, provider.PhoneAppHistory))
-	_, history := next(s, func(provider.History) bool { return true })
+	require.NoError(t, f.client.SyncPhoneApp(ctx, number, provider.PhoneAppHistory))
+	_, history := next(f, func(provider.History) bool { return true })
 	require.NotEmpty(t, history.Threads)
 	require.NotEmpty(t, history.Threads[0].Messages)
-	require.Equal(t, 2593107, *refused(t, s.client.SyncPhoneApp(ctx, number, provider.PhoneAppHistory)).ProviderCode)
-	require.Equal(t, provider.Terminal, refused(t, s.client.Deregister(ctx, number)).Class)
+	require.Equal(t, 2593107, *refused(t, f.client.SyncPhoneApp(ctx, number, provider.PhoneAppHistory)).ProviderCode)
+	require.Equal(t, provider.Terminal, refused(t, f.client.Deregister(ctx, number)).Class)
 }
 
-func TestSignup(t *testing.T) {
+func TestSignup_GivesTokenAndNumbers(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	ctx := t.Context()
-	dialog, err := url.Parse(s.client.SignupURL(provider.SignupDialog{RedirectURL: "https://parley.example/back", State: "st", Coexistence: true}))
+	dialog, err := url.Parse(f.client.SignupURL(provider.SignupDialog{RedirectURL: "https://parley.example/back", State: "st", Coexistence: true}))
 	require.NoError(t, err)
 	require.Equal(t, simulator.DefaultAppID, dialog.Query().Get("client_id"))
 	require.Equal(t, "st", dialog.Query().Get("state"))
 
-	code := s.sim("signup", object{"business_name": "Bakery"})["code"].(string)
-	rotating := s.adapter(oldSecret, appSecret)
+	code := f.sim("signup", object{"business_name": "Bakery"})["code"].(string)
+	rotating := f.adapter(oldSecret, appSecret)
 	grant, err := rotating.ExchangeCode(ctx, provider.SignupCode{Code: code})
 	require.NoError(t, err, "the second secret is tried when the first is not valid yet")
 	require.True(t, grant.ExpiresAt.IsZero())
-	_, err = s.client.ExchangeCode(ctx, provider.SignupCode{Code: code})
+	_, err = f.client.ExchangeCode(ctx, provider.SignupCode{Code: code})
 	require.Equal(t, provider.Terminal, refused(t, err).Class, "a code works once")
-	for _, client := range []interface{ provider.Signup }{s.client, rotating} {
+	for _, client := range []interface{ provider.Signup }{f.client, rotating} {
 		state, err := client.InspectToken(ctx, grant.Token)
 		require.NoError(t, err)
 		require.True(t, state.Valid)
@@ -243,37 +243,37 @@ func TestSignup(t *testing.T) {
 		require.True(t, state.CanManage)
 		require.Len(t, state.BusinessAccounts, 1)
 	}
-	state, err := s.client.InspectToken(ctx, provider.NewToken("canary-unknown"))
+	state, err := f.client.InspectToken(ctx, provider.NewToken("canary-unknown"))
 	require.NoError(t, err)
 	require.False(t, state.Valid)
 
-	inspected, err := s.client.InspectToken(ctx, grant.Token)
+	inspected, err := f.client.InspectToken(ctx, grant.Token)
 	require.NoError(t, err)
 	owner := provider.BusinessAccount{ID: inspected.BusinessAccounts[0], Token: grant.Token}
-	next(s, func(update provider.AccountUpdate) bool { return update.Change == provider.AccountAdded })
-	numbers, err := s.client.ListNumbers(ctx, owner)
+	next(f, func(update provider.AccountUpdate) bool { return update.Change == provider.AccountAdded })
+	numbers, err := f.client.ListNumbers(ctx, owner)
 	require.NoError(t, err)
 	require.Len(t, numbers, 1)
 	for range 2 {
-		require.NoError(t, s.client.Subscribe(ctx, owner), "repeating it is harmless")
+		require.NoError(t, f.client.Subscribe(ctx, owner), "repeating it is harmless")
 	}
-	subscribed, err := s.client.Subscribed(ctx, owner)
+	subscribed, err := f.client.Subscribed(ctx, owner)
 	require.NoError(t, err)
 	require.True(t, subscribed)
-	require.NoError(t, s.client.Unsubscribe(ctx, owner))
-	subscribed, err = s.client.Subscribed(ctx, owner)
+	require.NoError(t, f.client.Unsubscribe(ctx, owner))
+	subscribed, err = f.client.Subscribed(ctx, owner)
 	require.NoError(t, err)
 	require.False(t, subscribed)
-	require.NoError(t, s.client.CheckApp(ctx))
-	require.Error(t, s.adapter(oldSecret).CheckApp(ctx))
+	require.NoError(t, f.client.CheckApp(ctx))
+	require.Error(t, f.adapter(oldSecret).CheckApp(ctx))
 }
 
-func TestSignup_NeedsAnApp(t *testing.T) {
+func TestSignup_WithoutApp_Fails(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	bare := s.adapter()
+	f := start(t)
+	bare := f.adapter()
 	_, err := bare.ExchangeCode(t.Context(), provider.SignupCode{Code: "x"})
 	require.Contains(t, refused(t, err).Details, "PARLEY_PROVIDER_APP_SECRET")
-	_, err = bare.UploadExample(t.Context(), s.owner.Token, picture())
+	_, err = bare.UploadExample(t.Context(), f.owner.Token, picture())
 	require.Contains(t, refused(t, err).Details, "PARLEY_PROVIDER_APP_ID")
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-func TestSend_EveryType(t *testing.T) {
+func TestSend_EveryType_IsAccepted(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	received := s.sim("inbound", object{"from": ada, "type": "text", "text": object{"body": "hi"}})["id"].(string)
-	uploaded, err := s.client.UploadMedia(t.Context(), s.number, picture())
+	f := start(t)
+	received := f.sim("inbound", object{"from": ada, "type": "text", "text": object{"body": "hi"}})["id"].(string)
+	uploaded, err := f.client.UploadMedia(t.Context(), f.number, picture())
 	require.NoError(t, err)
 	for name, message := range map[string]provider.Outbound{
 		"text":              {Type: "text", Content: json.RawMessage(`{"body":"hello <b>&</b> é","preview_url":true}`)},
@@ -36,52 +36,52 @@ func TestSend_EveryType(t *testing.T) {
 		"interactive flow":  {Type: "interactive", Content: json.RawMessage(`{"type":"flow","body":{"text":"fill"},"action":{"name":"flow","parameters":{"flow_message_version":"3","flow_id":"1","flow_cta":"Open","flow_token":"t"}}}`)},
 	} {
 		message.To, message.Reference = ada, "ref-"+name
-		accepted, err := s.send(message)
+		accepted, err := f.send(message)
 		require.NoError(t, err, name)
 		require.NotEmpty(t, accepted.MessageID, name)
 		require.Equal(t, ada, accepted.Recipient.Phone, name)
-		notification, status := next(s, func(status provider.Status) bool {
+		notification, status := next(f, func(status provider.Status) bool {
 			return status.MessageID == accepted.MessageID && status.Status == provider.StatusSent
 		})
 		require.Equal(t, "ref-"+name, status.Reference)
 		require.Equal(t, ada, status.Recipient.Phone)
-		require.Equal(t, s.number.ID, notification.NumberID)
-		require.Equal(t, s.owner.ID, notification.BusinessAccountID)
+		require.Equal(t, f.number.ID, notification.NumberID)
+		require.Equal(t, f.owner.ID, notification.BusinessAccountID)
 		require.False(t, status.At.IsZero())
 	}
 }
 
-func TestSend_ToAUserWithoutAPhone(t *testing.T) {
+func TestSend_UserWithoutPhoneNumber_ByUserID(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, inbound := writes(s, "+15550100003", object{"type": "text", "text": object{"body": "hi"}})
+	f := start(t)
+	_, inbound := writes(f, "+15550100003", object{"type": "text", "text": object{"body": "hi"}})
 	require.Empty(t, inbound.From.Phone, "Linus hides it")
 	require.Equal(t, "linus_p", inbound.From.Username)
-	accepted, err := s.send(provider.Outbound{Recipient: inbound.From.ID, Reference: "r"})
+	accepted, err := f.send(provider.Outbound{Recipient: inbound.From.ID, Reference: "r"})
 	require.NoError(t, err)
 	require.Equal(t, inbound.From.ID, accepted.Recipient.ID)
-	_, status := next(s, func(status provider.Status) bool {
+	_, status := next(f, func(status provider.Status) bool {
 		return status.MessageID == accepted.MessageID && status.Status == "delivered"
 	})
 	require.Equal(t, inbound.From.ID, status.Recipient.ID)
 	require.Empty(t, status.Recipient.Phone)
 }
 
-func TestSend_Held(t *testing.T) {
+func TestSend_HeldForQuality_IsMarked(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	accepted, err := s.send(provider.Outbound{To: "+15559000001"})
+	f := start(t)
+	accepted, err := f.send(provider.Outbound{To: "+15559000001"})
 	require.NoError(t, err)
 	require.True(t, accepted.Held)
 }
 
-func TestSend_StatusesInOrderOfALife(t *testing.T) {
+func TestSend_Statuses_SentDeliveredRead(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	accepted, err := s.send(provider.Outbound{To: grace, Reference: "msg_1:1"})
+	f := start(t)
+	accepted, err := f.send(provider.Outbound{To: grace, Reference: "msg_1:1"})
 	require.NoError(t, err)
 	for _, want := range []string{provider.StatusSent, provider.StatusDelivered, provider.StatusRead} {
-		_, status := next(s, func(status provider.Status) bool {
+		_, status := next(f, func(status provider.Status) bool {
 			return status.MessageID == accepted.MessageID && status.Status == want
 		})
 		require.Equal(t, "msg_1:1", status.Reference)
@@ -89,34 +89,34 @@ func TestSend_StatusesInOrderOfALife(t *testing.T) {
 	}
 }
 
-func TestMarkRead(t *testing.T) {
+func TestMarkRead_KnownAndUnknownMessage(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	_, inbound := writes(s, ada, object{"type": "text", "text": object{"body": "hi"}})
+	f := start(t)
+	_, inbound := writes(f, ada, object{"type": "text", "text": object{"body": "hi"}})
 	for _, typing := range []bool{false, true} {
-		require.NoError(t, s.client.MarkRead(t.Context(), s.number, provider.Receipt{MessageID: inbound.ID, Typing: typing}))
+		require.NoError(t, f.client.MarkRead(t.Context(), f.number, provider.Receipt{MessageID: inbound.ID, Typing: typing}))
 	}
-	failed := refused(t, s.client.MarkRead(t.Context(), s.number, provider.Receipt{MessageID: "no such message"}))
+	failed := refused(t, f.client.MarkRead(t.Context(), f.number, provider.Receipt{MessageID: "no such message"}))
 	require.Equal(t, provider.Terminal, failed.Class)
 	require.Equal(t, "mark_read", failed.Operation)
 }
 
-func TestSend_RefusesHereWhatCannotBeSent(t *testing.T) {
+func TestSend_InvalidMessage_FailsBeforeTheRequest(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	f := start(t)
 	for name, test := range map[string]struct {
 		from    string
 		message provider.Outbound
 	}{
-		"no recipient":   {s.number.ID, provider.Outbound{Type: "text", Content: text("x")}},
-		"no content":     {s.number.ID, provider.Outbound{To: ada, Type: "text"}},
-		"broken content": {s.number.ID, provider.Outbound{To: ada, Type: "text", Content: json.RawMessage(`{"body":`)}},
-		"no type":        {s.number.ID, provider.Outbound{To: ada, Content: text("x")}},
-		"long reference": {s.number.ID, provider.Outbound{To: ada, Type: "text", Content: text("x"), Reference: fmt.Sprintf("%513d", 1)}},
+		"no recipient":   {f.number.ID, provider.Outbound{Type: "text", Content: text("x")}},
+		"no content":     {f.number.ID, provider.Outbound{To: ada, Type: "text"}},
+		"broken content": {f.number.ID, provider.Outbound{To: ada, Type: "text", Content: json.RawMessage(`{"body":`)}},
+		"no type":        {f.number.ID, provider.Outbound{To: ada, Content: text("x")}},
+		"long reference": {f.number.ID, provider.Outbound{To: ada, Type: "text", Content: text("x"), Reference: fmt.Sprintf("%513d", 1)}},
 		"another path":   {"1/../../oauth/access_token?x=", provider.Outbound{To: ada, Type: "text", Content: text("x")}},
 		"no number":      {"", provider.Outbound{To: ada, Type: "text", Content: text("x")}},
 	} {
-		_, err := s.client.Send(t.Context(), provider.Number{ID: test.from, Token: s.number.Token}, test.message)
+		_, err := f.client.Send(t.Context(), provider.Number{ID: test.from, Token: f.number.Token}, test.message)
 		failed := refused(t, err)
 		require.Equal(t, provider.Terminal, failed.Class, name)
 		require.Equal(t, provider.NotSent, failed.Delivery, name)
