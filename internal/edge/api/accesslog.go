@@ -16,14 +16,14 @@ import (
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
-// stopwatch measures by the monotonic clock, whatever the product's clock says.
+// stopwatch measures durations with the monotonic clock, not with the injected clock.
 func stopwatch() func() time.Duration {
 	started := time.Now()                                      //nolint:forbidigo // a duration, not a time of the product
 	return func() time.Duration { return time.Since(started) } //nolint:forbidigo // as above
 }
 
-// record tells what happened: one wide line, the metrics, and a row in the API log of
-// the organization, when it is known.
+// record writes one log line with all attributes, the metrics, and, when the organization is known, a
+// row in its API log.
 func (a *API) record(c *call, out sent, took time.Duration) {
 	pattern := c.route.path
 	a.Metrics.ObserveRequest(pattern, c.request.Method, out.status, took.Seconds())
@@ -37,7 +37,8 @@ func (a *API) record(c *call, out sent, took time.Duration) {
 	})
 }
 
-// levelOf is loud for what somebody must look at: a 503 is counted and mostly meant.
+// levelOf is ERROR for statuses that an operator must look into. A 503 is only a warning, because
+// shedding load is intended.
 func levelOf(status int) slog.Level {
 	switch {
 	case status == http.StatusServiceUnavailable:
@@ -76,8 +77,8 @@ func (a *API) logLine(c *call, out sent, took time.Duration) {
 	a.Logger.LogAttrs(c.ctx(), level, "request.handled", attrs...)
 }
 
-// trace starts a span of our own and links it to the caller's: a stranger must not decide
-// what we sample.
+// trace starts a new trace and links it to the caller's span. It does not continue the caller's
+// trace, because then callers would decide what is sampled.
 func (a *API) trace(ctx context.Context, route *route, header http.Header) (context.Context, func(options ...trace.SpanEndOption)) {
 	if a.Tracer == nil {
 		return ctx, func(...trace.SpanEndOption) {}
@@ -87,8 +88,8 @@ func (a *API) trace(ctx context.Context, route *route, header http.Header) (cont
 	return ctx, span.End
 }
 
-// clientIP is the peer, or behind our own proxies the address that the outermost of them
-// saw. A caller can put anything in front of that in X-Forwarded-For, and it is ignored.
+// clientIP is the address of the peer. Behind trusted proxies it is the address that the outermost of
+// them saw. Entries of X-Forwarded-For before that one are ignored, because a caller can forge them.
 func clientIP(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

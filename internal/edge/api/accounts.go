@@ -18,15 +18,16 @@ import (
 
 func pathNumber(c *call) string { return chi.URLParam(c.request, "phone_number_id") }
 
-// longestPath is more segments than any path has.
+// longestPath is the number of segments from which on noSuchNumber does not try the segments.
 const longestPath = 12
 
-// noSuchNumber answers a path that would be one of ours, had one of its segments the form
-// of a number: what is malformed names nothing, like what is unknown.
+// noSuchNumber handles paths without a route. When the path would have a route if one of its segments
+// were a number, the answer is that the account does not exist: a malformed number answers like an
+// unknown one.
 func (a *API) noSuchNumber(c *call) (reply, error) {
 	segments := strings.Split(c.request.URL.EscapedPath(), "/")
 	if len(segments) > longestPath {
-		return notFound(c) // each segment is tried: that must not grow with what a caller sends
+		return notFound(c) // bounds the work, because each segment is tried
 	}
 	for i, given := range segments {
 		segments[i] = "000000"
@@ -56,7 +57,7 @@ func listAccounts(c *call) (reply, error) {
 	})
 }
 
-// registrationDraft hides the PIN from whatever may print it.
+// registrationDraft has the PIN in a type that never prints it.
 type registrationDraft struct {
 	PIN telemetry.Secret `json:"pin"`
 }
@@ -80,7 +81,7 @@ func registerNumber(c *call) (reply, error) {
 			Status: r.Account.Status, ProviderStatus: r.Account.ProviderStatus,
 		}, r.Refusal
 	}
-	return settle(c, http.StatusOK, registered, func(ctx context.Context) (accounts.Registration, error) {
+	return writeOrRefuse(c, http.StatusOK, registered, func(ctx context.Context) (accounts.Registration, error) {
 		return c.cell.Accounts.Register(ctx, c.org(), pathNumber(c), provider.PIN{Secret: draft.PIN})
 	})
 }
@@ -105,7 +106,7 @@ func disconnectAccount(c *call) (reply, error) {
 	})
 }
 
-// customerAccount is a number in the answer that fetches one customer.
+// customerAccount is one of the numbers in the answer to GET /customers/{id}.
 type customerAccount struct {
 	ID             accounts.ID     `json:"id"`
 	PhoneNumberID  *string         `json:"phone_number_id"`

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/network"
 )
 
-// connect has a number of the network connected for the client.
+// connect connects a number of the simulated network to the client's organization.
 func connect(t *testing.T, client *apitest.Client, number string, with map[string]any, customer *customers.ID) accounts.Account {
 	t.Helper()
 	business := "4" + number[1:]
@@ -36,7 +36,7 @@ const (
 
 func pending(pin string) map[string]any { return map[string]any{"status": "PENDING", "pin": pin} }
 
-func TestAccounts_List(t *testing.T) {
+func TestAccounts_List_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -63,15 +63,15 @@ func TestAccounts_List(t *testing.T) {
 	require.Equal(t, []any{"onboarding", "PENDING", "number_pending", customer.ID.String()},
 		[]any{listed[1]["status"], listed[1]["provider_status"], listed[1]["status_reason"], listed[1]["customer_id"]})
 
-	stranger := s.World.Customer(t, s.Client(t).Org)
+	otherCustomer := s.World.Customer(t, s.Client(t).Org)
 	for query, want := range map[string][]accounts.Account{
 		"":                                     {third, first},
 		"?status=connected":                    {third, first},
 		"?status=all":                          {third, second, first},
 		"?customer_id=" + customer.ID.String(): {third},
-		"?status=all&customer_id=" + customer.ID.String(): {third, second},
-		"?status=all&customer_id=" + stranger.ID.String(): {},
-		"?customer_id=cus_01M5CJXHG0G060EM3SHK18M2XJ":     {},
+		"?status=all&customer_id=" + customer.ID.String():      {third, second},
+		"?status=all&customer_id=" + otherCustomer.ID.String(): {},
+		"?customer_id=cus_01M5CJXHG0G060EM3SHK18M2XJ":          {},
 	} {
 		ids := []string{}
 		for _, account := range want {
@@ -103,7 +103,7 @@ func idsOf(list []map[string]any) []string {
 	return ids
 }
 
-func TestAccounts_Register(t *testing.T) {
+func TestAccounts_Register_Answers(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -144,9 +144,9 @@ func TestAccounts_Register(t *testing.T) {
 	require.Equal(t, 2, s.Network.Calls(http.MethodPost, "/register"))
 }
 
-// TestAccounts_Register_EveryCode forces each of the provider's codes by the PIN that the
-// simulator knows it by.
-func TestAccounts_Register_EveryCode(t *testing.T) {
+// TestAccounts_Register_ProviderErrors_Mapped makes the simulator answer each of the provider's error
+// codes, by the PIN that stands for it.
+func TestAccounts_Register_ProviderErrors_Mapped(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -176,7 +176,7 @@ func TestAccounts_Register_EveryCode(t *testing.T) {
 		again := client.Post(t, path, body, key...)
 		require.Equal(t, test.status, again.Status, test.code)
 		if test.stored {
-			require.Equal(t, string(first.Body), string(again.Body), "what the provider executed is the answer")
+			require.Equal(t, string(first.Body), string(again.Body), "the refusal of the provider is the answer")
 			require.Equal(t, "true", again.Header.Get("Idempotent-Replayed"))
 			require.Equal(t, first.Header.Get("X-Request-Id"), again.Header.Get("X-Request-Id"))
 			require.Equal(t, first.Header.Get("Retry-After"), again.Header.Get("Retry-After"))
@@ -192,7 +192,7 @@ func TestAccounts_Register_EveryCode(t *testing.T) {
 	require.NotEmpty(t, client.Post(t, "/100000000000107/register", `{"pin":"133015"}`).Header.Get("Retry-After"))
 }
 
-func TestAccounts_Register_FivePINsAnHour(t *testing.T) {
+func TestAccounts_Register_SixthPINInAnHour_Refused(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -206,11 +206,11 @@ func TestAccounts_Register_FivePINsAnHour(t *testing.T) {
 	require.Equal(t, []any{422, "whatsapp_registration_failed"}, []any{refused.Status, refused.Code()})
 	require.Equal(t, "3300", refused.Header.Get("Retry-After"))
 	require.Equal(t, 5, s.Network.Calls(http.MethodPost, path), "the sixth was not tried")
-	s.Clock.Move(time.Hour) // the provider itself waits an hour after the fifth
+	s.Clock.Move(time.Hour) // the provider blocks for an hour after the fifth wrong PIN
 	require.Equal(t, 200, client.Post(t, path, rightPIN, "Idempotency-Key", "sixth").Status, "the refusal did nothing, and released the key")
 }
 
-func TestAccounts_Register_OneAtATime(t *testing.T) {
+func TestAccounts_Register_Concurrent_OneRuns(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -248,9 +248,10 @@ func TestAccounts_Register_OneAtATime(t *testing.T) {
 	require.Equal(t, 1, s.Network.Calls(http.MethodPost, path))
 }
 
-// TestAccounts_Register_AsksBeforeItRepeats breaks the answer of a registration that
-// succeeded: the same key, and any other, finds that out without a second PIN.
-func TestAccounts_Register_AsksBeforeItRepeats(t *testing.T) {
+// TestAccounts_Register_AnswerLost_NoSecondPIN cuts off the answer of a registration that succeeded.
+// A request with the same Idempotency-Key, or with another, learns that from the provider and sends no
+// second PIN.
+func TestAccounts_Register_AnswerLost_NoSecondPIN(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -296,7 +297,7 @@ func (d discard) Header() http.Header            { return d.header }
 func (d discard) Write(text []byte) (int, error) { return len(text), nil }
 func (d discard) WriteHeader(int)                {}
 
-func TestAccounts_Disconnect(t *testing.T) {
+func TestAccounts_Disconnect_Answers(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -333,12 +334,12 @@ func TestAccounts_Disconnect(t *testing.T) {
 	require.Equal(t, []any{}, client.Get(t, "/customers/"+other.String()).Data(t)["whatsapp_accounts"])
 }
 
-func TestSubscriptions_KnowTheirNumbers(t *testing.T) {
+func TestSubscriptions_PhoneNumberIDs_MustBeOwn(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
-	client, stranger := s.Client(t), s.Neighbour(t)
+	client, otherClient := s.Client(t), s.Neighbour(t)
 	client.World.Attach(t, client.Org, "100000000000071", nil)
-	stranger.World.Attach(t, stranger.Org, "100000000000072", nil)
+	otherClient.World.Attach(t, otherClient.Org, "100000000000072", nil)
 	url := `{"url":"https://example.com/hook","events":["message.sent"],"phone_number_ids":`
 	made := client.Post(t, subscriptions, url+`["100000000000071"]}`)
 	require.Equal(t, 201, made.Status)
@@ -354,7 +355,7 @@ func TestSubscriptions_KnowTheirNumbers(t *testing.T) {
 	}
 	_, err := client.World.Accounts.Disconnect(t.Context(), client.Org, audit.Operator(), "100000000000071", nil)
 	require.NoError(t, err)
-	require.Equal(t, []any{"100000000000071"}, client.Get(t, path).Data(t)["phone_number_ids"], "a filter does not open when its number goes")
+	require.Equal(t, []any{"100000000000071"}, client.Get(t, path).Data(t)["phone_number_ids"], "the filter stays when its number is disconnected")
 	require.Equal(t, 400, client.Post(t, subscriptions, url+`["100000000000071"]}`).Status)
 	require.Equal(t, 200, client.Do(t, http.MethodPatch, path, `{"description":"still mine"}`).Status)
 }

@@ -1,6 +1,6 @@
-// Package api is the public REST API under /v1. Each route runs the same pipeline, read
-// top to bottom in pipeline.go; a handler takes a call and returns a reply or an error,
-// and never touches the socket. Rules live in the domain; this package knows HTTP.
+// Package api is the public REST API under /v1. Each route runs the same pipeline, which is in
+// pipeline.go. A handler takes a call and returns a reply or an error; it cannot write to the
+// connection. Rules of the product are in the domain; this package only knows HTTP.
 package api
 
 import (
@@ -23,24 +23,26 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// Deps is everything the API stands on; none may be missing.
+// Deps are the dependencies of the API. All but Tracer, TrustedProxies and Version are required.
 type Deps struct {
-	// Cells are those that this process serves, by name.
-	Cells          map[string]*cell.Cell
-	Directory      *directory.Directory
-	Contract       *openapi.Contract
-	Clock          clock.Clock
-	Cursors        *paging.Cursors
-	Limiter        *ratelimit.Limiter
-	Guesses        *ratelimit.Local
-	Metrics        *telemetry.Metrics
-	Logger         *slog.Logger
+	// Cells are the cells that this process serves, by name.
+	Cells     map[string]*cell.Cell
+	Directory *directory.Directory
+	Contract  *openapi.Contract
+	Clock     clock.Clock
+	Cursors   *paging.Cursors
+	Limiter   *ratelimit.Limiter
+	// Guesses limits requests with a bad key, per address.
+	Guesses *ratelimit.Local
+	Metrics *telemetry.Metrics
+	Logger  *slog.Logger
+	// TrustedProxies are the networks whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	Version        string
-	// Tracer is nil when nothing is traced.
+	// Tracer is nil when tracing is off.
 	Tracer trace.Tracer
-	// MaxInFlight is how many requests are worked on at once in each cell; past it the least
-	// urgent are shed.
+	// MaxInFlight is how many requests may run at once in each cell. Beyond it requests answer 503;
+	// less urgent classes are refused earlier.
 	MaxInFlight int
 }
 
@@ -56,17 +58,17 @@ func (d Deps) check() error {
 type API struct {
 	Deps
 
-	// identify finds out who calls. Handlers do not care how.
+	// identify finds the organization and the key of a request.
 	identify func(*call) error
-	// gates are one for each cell: a cell that is slow fills only its own.
+	// gates has a gate for each cell, so that a slow cell fills only its own.
 	gates  map[string]*gate
 	router *chi.Mux
-	// plain are the paths that do not end in a parameter, and their verbs.
+	// plain has the paths that do not end in a parameter, with their methods.
 	plain  map[string][]string
 	served []*openapi.Operation
 }
 
-// New checks that every route stands in the contract and builds the handler.
+// New checks that every route is in the contract, and builds the handler.
 func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err

@@ -15,38 +15,38 @@ import (
 
 const scheme = "Bearer "
 
-// byKey finds out whose request this is by its API key. A known key is noted even when
-// it is refused, so that the refusal is logged under its organization.
+// byKey finds the organization of the request by its API key. A known key is set in the call even
+// when it is refused, so that the refusal is in the API log of its organization.
 func (a *API) byKey(c *call) error {
 	c.byKey = true
 	presented, err := bearer(c.request.Header)
 	if err != nil {
-		return a.suspect(c, err)
+		return a.countBadKey(c, err)
 	}
 	hash, err := apikeys.Hash(presented)
 	if err != nil {
-		return a.suspect(c, err)
+		return a.countBadKey(c, err)
 	}
 	route, err := a.Directory.Find(c.ctx(), directory.APIKey, hash)
 	if err == nil {
 		err = a.enterCell(c, route, hash)
 	}
-	if errors.Is(err, apikeys.ErrElsewhere) { // the organization moved since the route was learnt
+	if errors.Is(err, apikeys.ErrElsewhere) { // the organization moved since the route was cached
 		if route, err = a.Directory.Reread(c.ctx(), directory.APIKey, hash); err == nil {
 			err = a.enterCell(c, route, hash)
 		}
 	}
 	switch {
 	case errors.Is(err, directory.ErrUnknown):
-		return a.suspect(c, apikeys.Unknown())
+		return a.countBadKey(c, apikeys.Unknown())
 	case errors.Is(err, apikeys.ErrElsewhere):
 		return fault.Moving(nil)
 	default:
-		return a.suspect(c, err)
+		return a.countBadKey(c, err)
 	}
 }
 
-// enterCell asks the cell of the route who has the key.
+// enterCell looks the key up in the cell of its route.
 func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
 	home, served := a.Cells[route.Cell]
 	if !served {
@@ -62,12 +62,12 @@ func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
 	return err
 }
 
-// suspect counts a bad key against the address it came from.
-func (a *API) suspect(c *call, err error) error {
+// countBadKey counts a bad key for the address of the caller. Too many of them answer 429.
+func (a *API) countBadKey(c *call, err error) error {
 	if err == nil || errorType(fault.Of(err)) != authenticationError {
 		return err
 	}
-	if guess := a.Guesses.Take(neighbourhood(c.ip)); !guess.Allowed {
+	if guess := a.Guesses.Take(guessBucket(c.ip)); !guess.Allowed {
 		c.bucket = &guess
 		return &fault.Error{
 			Code:       fault.RateLimitExceeded,
@@ -78,16 +78,16 @@ func (a *API) suspect(c *call, err error) error {
 	return err
 }
 
-// neighbourhood is who shares a budget of bad keys: an address, or what one customer of a
-// provider has of IPv6.
-func neighbourhood(ip netip.Addr) string {
+// guessBucket is the key of the bucket that limits bad keys: the IPv4 address, or the IPv6 network
+// that an internet provider gives to one customer.
+func guessBucket(ip netip.Addr) string {
 	if ip.Is6() {
 		return netip.PrefixFrom(ip, 64).Masked().String()
 	}
 	return ip.String()
 }
 
-// bearer takes the key from the one place where it is accepted.
+// bearer reads the key from the Authorization header. Keys are accepted nowhere else.
 func bearer(header http.Header) (string, error) {
 	values := header.Values("Authorization")
 	if len(values) == 0 {

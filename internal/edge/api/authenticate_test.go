@@ -32,7 +32,7 @@ func requireRefusal(t *testing.T, want refusal, got apitest.Answer) {
 	require.Equal(t, got.Status == http.StatusTooManyRequests || got.Status == http.StatusServiceUnavailable, waits, "Retry-After")
 }
 
-func TestAuthentication(t *testing.T) {
+func TestAuthentication_Refusals(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -108,7 +108,7 @@ func TestAuthentication(t *testing.T) {
 	require.Equal(t, 200, client.WithKey(expiring).Get(t, "/me").Status)
 }
 
-func TestAuthentication_RevocationIsEffectiveAtOnce(t *testing.T) {
+func TestAuthentication_RevokedKey_RefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -122,7 +122,7 @@ func TestAuthentication_RevocationIsEffectiveAtOnce(t *testing.T) {
 	}
 }
 
-func TestAuthentication_FailuresAreLimitedPerAddress(t *testing.T) {
+func TestAuthentication_ManyBadKeys_LimitedPerAddress(t *testing.T) {
 	t.Parallel()
 	s := apitest.With(t, apitest.Options{Guesses: ratelimit.Limit{PerSecond: 1, Burst: 5}})
 	client := s.Client(t)
@@ -132,7 +132,7 @@ func TestAuthentication_FailuresAreLimitedPerAddress(t *testing.T) {
 	answer := s.Anonymous().Get(t, "/me")
 	requireRefusal(t, refusal{429, "rate_limit_error", "rate_limit_exceeded", ""}, answer)
 	require.Equal(t, "1", answer.Header.Get("Retry-After"))
-	require.Equal(t, 200, client.Get(t, "/me").Status, "a good key is not punished for its neighbours")
+	require.Equal(t, 200, client.Get(t, "/me").Status, "good keys from the same address still work")
 	s.Clock.Move(time.Second)
 	require.Equal(t, 401, s.Anonymous().Get(t, "/me").Status)
 }

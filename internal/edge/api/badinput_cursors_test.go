@@ -25,7 +25,7 @@ const otherMaster = "YSBuZXdlciBtYXN0ZXIga2V5IHdpdGggMzIgYnl0ZXM="
 
 var tampered = refusal{400, "invalid_request_error", "invalid_cursor", "cursor"}
 
-func badCursors(t *testing.T, b *bench) {
+func badCursors(t *testing.T, b *badInputFixture) {
 	for range 4 {
 		b.server.Label(t, b.Org)
 	}
@@ -43,11 +43,11 @@ func badCursors(t *testing.T, b *bench) {
 	for number := range 400 {
 		refuse(fmt.Sprintf("mutation %d", number), mutateCursor(random, cursor))
 	}
-	stranger := b.server.Client(t)
+	otherClient := b.server.Client(t)
 	for range 3 {
-		b.server.Label(t, stranger.Org)
+		b.server.Label(t, otherClient.Org)
 	}
-	refuse("of another organization", fresh(stranger))
+	refuse("of another organization", fresh(otherClient))
 	for name, strange := range map[string]string{
 		"empty": "", "a blank": " ", "null": "null", "a number": "1", "a label": b.label, "an id in base64": base64.RawURLEncoding.EncodeToString([]byte(b.label)),
 		"JSON": `{"id":"` + b.label + `"}`, "twice": cursor + cursor, "with padding": cursor + "==", "with a blank": cursor + " ", "in quotes": `"` + cursor + `"`,
@@ -72,8 +72,8 @@ func badCursors(t *testing.T, b *bench) {
 		refuse(name, made)
 	}
 	control := b.try(t, badInput{method: "GET", path: "/labels?cursor=" + sealCursor(t, canary.Master, own, b.label)})
-	require.Equal(t, 200, control.Status, "the others are wrong in one thing only")
-	for _, query := range []string{"limit=2", "limit=1", "limit=100", ""} { // the size of a page is no filter
+	require.Equal(t, 200, control.Status, "the request is valid apart from the tested mistake")
+	for _, query := range []string{"limit=2", "limit=1", "limit=100", ""} { // limit may change during a walk
 		answer := b.try(t, badInput{method: "GET", path: "/labels?" + query + "&cursor=" + cursor})
 		require.Equal(t, 200, answer.Status, "%s", answer.Body)
 	}
@@ -90,14 +90,14 @@ func sealCursor(t *testing.T, master string, list paging.List, position string) 
 	return cursor
 }
 
-// mutateCursor changes a cursor in one of the ways in which cursors are changed.
+// mutateCursor makes a random change to a cursor.
 func mutateCursor(random *rand.Rand, cursor string) string {
 	changed := []byte(cursor)
 	at := random.IntN(len(changed))
 	switch random.IntN(6) {
 	case 0: // a bit of the text
 		changed[at] ^= 1 << random.IntN(8)
-	case 1: // a bit of what it seals
+	case 1: // a bit of the sealed bytes
 		inner, _ := base64.RawURLEncoding.DecodeString(cursor)
 		inner[random.IntN(len(inner))] ^= 1 << random.IntN(8)
 		return base64.RawURLEncoding.EncodeToString(inner)
@@ -116,7 +116,7 @@ func mutateCursor(random *rand.Rand, cursor string) string {
 	return string(changed)
 }
 
-func TestCursors_SurviveARotationOfKeys(t *testing.T) {
+func TestCursors_MasterKeyRotated_StillWork(t *testing.T) {
 	t.Parallel()
 	old := apitest.New(t)
 	client := old.Client(t)
@@ -138,8 +138,9 @@ func TestCursors_SurviveARotationOfKeys(t *testing.T) {
 	requireRefusal(t, tampered, client.Get(t, "/labels?limit=1&cursor="+next))
 }
 
-// TestList_AWalkSeesWhatWasThereExactlyOnce walks by several page sizes while others insert.
-func TestList_AWalkSeesWhatWasThereExactlyOnce(t *testing.T) {
+// TestList_WalkDuringInserts_EveryOldRowOnce reads a list page by page, in several page sizes, while
+// other clients insert rows.
+func TestList_WalkDuringInserts_EveryOldRowOnce(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	walks, inserted := 0, 0

@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// hang is how long a connection stays silent before the server is taken to wait for ever.
+	// hang is how long a test waits for bytes of the server. After that it fails, because the server
+	// waits for input that never comes.
 	hang          = time.Minute
 	maxHeapGrowth = 64 << 20
 )
 
-// TestBadInput is the catalogue of bad input. Whatever is sent, the answer is the documented
-// refusal in its envelope, nothing is stored, every request of a known key leaves one line in the
-// API log, and the memory is given back.
+// TestBadInput_EveryClass_RefusedAndLogged is the catalogue of bad input. For each input the answer is
+// the documented error in its envelope, nothing is stored, each request with a known key has one row in
+// the API log, and memory does not grow.
 //
-//nolint:paralleltest // it measures the heap of the process, so nothing else may run beside it
-func TestBadInput(t *testing.T) {
+//nolint:paralleltest // it measures the heap of the process, so no other test may run at the same time
+func TestBadInput_EveryClass_RefusedAndLogged(t *testing.T) {
 	s := apitest.New(t)
 	var cases atomic.Int64
 	before := liveHeap()
@@ -33,7 +34,7 @@ func TestBadInput(t *testing.T) {
 		t.Logf("%d cases in all; the heap grew by %d KiB", cases.Load(), grown>>10)
 		assert.LessOrEqual(t, grown, int64(maxHeapGrowth))
 	})
-	for class, try := range map[string]func(*testing.T, *bench){
+	for class, try := range map[string]func(*testing.T, *badInputFixture){
 		"JSON syntax":          badSyntax,
 		"wrong top level":      badTopLevel,
 		"media type":           badMediaType,
@@ -60,7 +61,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		t.Run(class, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, s)
+			b := newBadInputFixture(t, s)
 			try(t, b)
 			b.requireNothingStored(t)
 			b.requireLogged(t)
@@ -73,13 +74,13 @@ func TestBadInput(t *testing.T) {
 func liveHeap() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what a pool holds goes with the second
+	runtime.GC() // a sync.Pool is emptied by the second collection
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
 
-// bench is where a class is tried: an organization with one label, and what was done to it.
-type bench struct {
+// badInputFixture is an organization with one label, and counts of the requests that were tried.
+type badInputFixture struct {
 	*apitest.Client
 	server *apitest.Server
 	label  string // its id
@@ -90,15 +91,15 @@ type bench struct {
 	slowest time.Duration
 }
 
-func newBench(t *testing.T, s *apitest.Server) *bench {
+func newBadInputFixture(t *testing.T, s *apitest.Server) *badInputFixture {
 	t.Helper()
-	b := &bench{Client: s.Client(t), server: s}
+	b := &badInputFixture{Client: s.Client(t), server: s}
 	b.label = s.Label(t, b.Org).ID.String()
 	b.stored = b.rows(t)
 	return b
 }
 
-// badInput is one request of the catalogue and the refusal that is due.
+// badInput is one request of the catalogue and the expected error.
 type badInput struct {
 	name         string
 	method, path string
@@ -107,27 +108,27 @@ type badInput struct {
 	want         refusal
 }
 
-// faulty is the refusal of nearly every bad body: of one field, or with "" of the whole.
+// faulty is invalid_field_value for a field, or for the whole body when param is "".
 func faulty(param string) refusal {
 	return refusal{400, "invalid_request_error", "invalid_field_value", param}
 }
 
-// create and change are a POST and a PATCH of a label with a body that must be refused.
-func (b *bench) create(name string, body any, want refusal) badInput {
+// create is a POST of a label, and change a PATCH, with a body that must be refused.
+func (b *badInputFixture) create(name string, body any, want refusal) badInput {
 	return badInput{name: "POST: " + name, method: "POST", path: "/labels", body: body, want: want}
 }
 
-func (b *bench) change(name string, body any, want refusal) badInput {
+func (b *badInputFixture) change(name string, body any, want refusal) badInput {
 	return badInput{name: "PATCH: " + name, method: "PATCH", path: "/labels/" + b.label, body: body, want: want}
 }
 
-// both sends a body that is wrong for POST and for PATCH in the same way.
-func (b *bench) both(name string, body any, want refusal) []badInput {
+// both is a POST and a PATCH with the same body and the same expected error.
+func (b *badInputFixture) both(name string, body any, want refusal) []badInput {
 	return []badInput{b.create(name, body, want), b.change(name, body, want)}
 }
 
-// refuse tries each input as a test of its own.
-func (b *bench) refuse(t *testing.T, inputs ...badInput) {
+// refuse sends each input in a subtest and checks its error.
+func (b *badInputFixture) refuse(t *testing.T, inputs ...badInput) {
 	t.Helper()
 	for _, in := range inputs {
 		t.Run(in.name, func(t *testing.T) { requireRefusal(t, in.want, b.try(t, in)) })
@@ -135,7 +136,7 @@ func (b *bench) refuse(t *testing.T, inputs ...badInput) {
 }
 
 // try sends one request. How long the answer takes is logged and not checked.
-func (b *bench) try(t testing.TB, in badInput) apitest.Answer {
+func (b *badInputFixture) try(t testing.TB, in badInput) apitest.Answer {
 	t.Helper()
 	b.cases++
 	b.server.Clock.Move(4 * time.Millisecond) // refills the bucket
@@ -146,15 +147,15 @@ func (b *bench) try(t testing.TB, in badInput) apitest.Answer {
 	return answer
 }
 
-// note counts the answers that a known key got: each has a line in the API log.
-func (b *bench) note(answer apitest.Answer) {
+// note counts the answers to requests with a known key. Each of them has a row in the API log.
+func (b *badInputFixture) note(answer apitest.Answer) {
 	if answer.Header.Get("RateLimit-Limit") != "" {
 		b.logged++
 	}
 }
 
-// rows is all that the organization has stored through the API.
-func (b *bench) rows(t testing.TB) []string {
+// rows are all rows that the organization has stored through the API.
+func (b *badInputFixture) rows(t testing.TB) []string {
 	t.Helper()
 	rows, err := postgres.Many[string](t.Context(), b.server.DB.Of(b.Org), `
 SELECT l::text FROM labels l WHERE org_id = @org_id
@@ -165,18 +166,18 @@ ORDER BY 1`, nil)
 	return rows
 }
 
-// keep accepts what is stored by now: what follows must not change it.
-func (b *bench) keep(t testing.TB) {
+// keep takes the rows that are stored now as the expected ones for the next requests.
+func (b *badInputFixture) keep(t testing.TB) {
 	t.Helper()
 	b.stored = b.rows(t)
 }
 
-func (b *bench) requireNothingStored(t testing.TB) {
+func (b *badInputFixture) requireNothingStored(t testing.TB) {
 	t.Helper()
 	assert.Equal(t, b.stored, b.rows(t), "a refused request left something behind")
 }
 
-func (b *bench) requireLogged(t testing.TB) {
+func (b *badInputFixture) requireLogged(t testing.TB) {
 	t.Helper()
 	var lines int
 	assert.Eventually(t, func() bool {

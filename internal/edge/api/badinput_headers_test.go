@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-func badIdempotencyKeys(t *testing.T, b *bench) {
+func badIdempotencyKeys(t *testing.T, b *badInputFixture) {
 	w := newWire(t, b)
 	want := faulty("Idempotency-Key")
 	for name, key := range map[string]string{
@@ -26,7 +26,7 @@ func badIdempotencyKeys(t *testing.T, b *bench) {
 	} {
 		in := b.create(name, `{"name":"never"}`, want)
 		in.header = []string{"Idempotency-Key", key}
-		if !strings.ContainsAny(key, "\x7f") { // which no client of Go would send
+		if !strings.ContainsAny(key, "\x7f") { // Go's client refuses to send it
 			b.refuse(t, in)
 		}
 		raw := w.post(`{"name":"never"}`, "Content-Length: 16", "Idempotency-Key: "+key)
@@ -47,7 +47,7 @@ func badIdempotencyKeys(t *testing.T, b *bench) {
 	b.requireNothingStored(t)
 
 	used := []string{"Idempotency-Key", "used"}
-	// A refused request leaves its key free, however often it is refused.
+	// A refused request does not use up its Idempotency-Key.
 	for name, body := range map[string]any{
 		"no JSON": "{", "no name": "{}", "an unknown field": `{"name":"x","y":1}`, "a blank name": `{"name":" "}`, "a foreign team": `{"name":"x","team_id":"` + b.Org.String() + `"}`,
 		"too large": strings.Repeat(" ", 1<<20+1),
@@ -73,14 +73,14 @@ func badIdempotencyKeys(t *testing.T, b *bench) {
 	}
 	gone := refusal{404, "not_found", "resource_not_found", ""}
 	b.refuse(t, badInput{name: "a used key where nothing is served", method: "POST", path: "/nowhere", body: `{"name":"once"}`, header: used, want: gone})
-	for _, key := range []string{strings.Repeat("k", 256), "a b", "\u00fc"} { // only POST takes a key
+	for _, key := range []string{strings.Repeat("k", 256), "a b", "\u00fc"} { // other methods ignore the header
 		header := []string{"Idempotency-Key", key}
 		require.Equal(t, 200, b.try(t, badInput{method: "GET", path: "/labels", header: header}).Status)
 		require.Equal(t, 200, b.try(t, badInput{method: "PATCH", path: "/labels/" + b.label, body: `{}`, header: header}).Status)
 	}
 }
 
-func badAuthorization(t *testing.T, b *bench) {
+func badAuthorization(t *testing.T, b *badInputFixture) {
 	key := b.Key()
 	backwards := []byte(key)
 	slices.Reverse(backwards)
@@ -118,7 +118,7 @@ func badAuthorization(t *testing.T, b *bench) {
 			route.name, route.header, route.want = fmt.Sprintf("%s %s: %s", route.method, withoutID(route.path, b.label), name), []string{"Authorization", value}, wrong
 			b.refuse(t, route)
 		}
-		for _, public := range []string{"/health", "/openapi.json"} { // which ask nobody
+		for _, public := range []string{"/health", "/openapi.json"} { // which need no key
 			require.Equal(t, 200, b.try(t, badInput{method: "GET", path: public, header: []string{"Authorization", value}}).Status)
 		}
 	}
@@ -138,10 +138,11 @@ func badAuthorization(t *testing.T, b *bench) {
 			b.refuse(t, route)
 		}
 	}
-	t.Run("nobody guesses a key", guessing)
+	t.Run("guessed keys", guessing)
 }
 
-// guessing tries keys that look right, from one address that says each time it is another.
+// guessing tries keys of the right form. All come from one address, with a different forged
+// X-Forwarded-For each.
 func guessing(t *testing.T) {
 	const budget, guesses = 10, 2_000
 	s := apitest.With(t, apitest.Options{Guesses: ratelimit.Limit{PerSecond: 1, Burst: budget}})

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func badRequests(t *testing.T, b *bench) {
+func badRequests(t *testing.T, b *badInputFixture) {
 	w := newWire(t, b)
-	// What is no HTTP is answered by net/http itself, which then hangs up.
+	// net/http answers bytes that are not HTTP, and closes the connection.
 	plain := func(line string, headers ...string) string {
 		return line + "\r\n" + strings.Join(append(headers, "\r\n"), "\r\n")
 	}
@@ -59,18 +59,18 @@ func badRequests(t *testing.T, b *bench) {
 		"10,000 parameters":   w.head("GET", "/v1/labels?"+strings.Repeat("limit=1&", 10_000)),
 		"10,000 lines folded": plain("GET /v1/health HTTP/1.1", host, "X: a"+strings.Repeat("\r\n b", 10_000)),
 	})
-	// Another version is 505 by RFC 9110, again from net/http and with a hang-up.
+	// net/http answers another version with 505, as RFC 9110 says, and closes the connection.
 	w.refuseRaw(t, "505 close", map[string]string{
 		"HTTP/2.0 in the clear": plain("GET /v1/health HTTP/2.0", host),
 		"HTTP/3.0":              plain("GET /v1/health HTTP/3.0", host),
 		"HTTP/9.9":              plain("GET /v1/health HTTP/9.9", host),
 	})
 	w.refuseRaw(t, "417 close", map[string]string{
-		"an expectation nobody has": w.post(`{"name":"never"}`, "Content-Length: 16", "Expect: the-impossible"),
+		"an unknown expectation": w.post(`{"name":"never"}`, "Content-Length: 16", "Expect: the-impossible"),
 	})
 	w.refuseRaw(t, "401 missing_api_key", map[string]string{
 		"the preface of HTTP/2":      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"CONNECT to a stranger":      plain("CONNECT example.com:443 HTTP/1.1", "Host: example.com:443"),
+		"CONNECT to another host":    plain("CONNECT example.com:443 HTTP/1.1", "Host: example.com:443"),
 		"a proxy's request":          plain("GET http://example.com/ HTTP/1.1", "Host: example.com"),
 		"a proxy's request for ours": plain("GET http://example.com/v1/me HTTP/1.1", "Host: example.com"),
 		"GET *":                      plain("GET * HTTP/1.1", host),
@@ -80,15 +80,15 @@ func badRequests(t *testing.T, b *bench) {
 		"a key in the target": plain("GET http://Bearer:"+w.Key()+"@parley.test/v1/me HTTP/1.1", host),
 	})
 	w.refuseRaw(t, "404 resource_not_found", map[string]string{
-		"CONNECT to a stranger with a key": w.head("CONNECT", "example.com:443"),
-		"GET * with a key":                 w.head("GET", "*"),
-		"a proxy's request with a key":     w.head("GET", "http://example.com/"),
+		"CONNECT to another host with a key": w.head("CONNECT", "example.com:443"),
+		"GET * with a key":                   w.head("GET", "*"),
+		"a proxy's request with a key":       w.head("GET", "http://example.com/"),
 	})
 	w.refuseRaw(t, "405 method_not_allowed", map[string]string{
 		"TRACE":   w.head("TRACE", "/v1/labels", "X-Secret: canary"),
 		"CONNECT": w.head("CONNECT", "/v1/labels"),
 	})
-	w.refuseRaw(t, "200", map[string]string{ // harmless, and answered as if it were not there
+	w.refuseRaw(t, "200", map[string]string{ // harmless: the header is ignored
 		"an upgrade to HTTP/2":     plain("GET /v1/health HTTP/1.1", host, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"),
 		"an upgrade to WebSocket":  plain("GET /v1/health HTTP/1.1", host, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: x"),
 		"a target in full":         w.head("GET", "http://parley.test/v1/me"),
@@ -100,17 +100,17 @@ func badRequests(t *testing.T, b *bench) {
 		"another method in a header": w.head("GET", "/v1/labels", "X-HTTP-Method-Override: DELETE", "X-Method-Override: DELETE",
 			"X-Original-URL: /v1/me", "X-Rewrite-URL: /v1/me"),
 	})
-	trace := w.speak(t, w.head("TRACE", "/v1/labels", "X-Secret: canary"), 1)
+	trace := w.exchange(t, w.head("TRACE", "/v1/labels", "X-Secret: canary"), 1)
 	require.NotContains(t, string(trace.answers[0].Body), "canary", "TRACE must not echo")
 }
 
-func badConnections(t *testing.T, b *bench) {
+func badConnections(t *testing.T, b *badInputFixture) {
 	w := newWire(t, b)
 	me, health := w.head("GET", "/v1/me"), "GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
 	bad := w.post(`{"name":}`, "Content-Length: 9")
-	t.Run("a hundred requests in one breath are answered in order", func(t *testing.T) {
-		heard := w.speak(t, strings.Repeat(health+me+bad, 33), 99)
-		require.Equal(t, strings.TrimSuffix(strings.Repeat("200, 200, 400 invalid_field_value, ", 33), ", "), heard.String())
+	t.Run("a hundred pipelined requests are answered in order", func(t *testing.T) {
+		got := w.exchange(t, strings.Repeat(health+me+bad, 33), 99)
+		require.Equal(t, strings.TrimSuffix(strings.Repeat("200, 200, 400 invalid_field_value, ", 33), ", "), got.String())
 	})
 	w.refuseRaw(t, "200, 400 close", map[string]string{
 		"a good request, then none": health + "nonsense\r\n\r\n" + me,
@@ -129,9 +129,9 @@ func badConnections(t *testing.T, b *bench) {
 	w.refuseRaw(t, "404 resource_not_found", map[string]string{"expects at a wrong address": strings.Replace(unasked, "/v1/labels", "/v1/nowhere", 1)})
 
 	whole := w.post(`{"name":"never"}`, "Content-Length: 16")
-	t.Run("a caller who leaves", func(t *testing.T) {
+	t.Run("a caller who closes the connection", func(t *testing.T) {
 		head := strings.Index(whole, "\r\n\r\n") + 4
-		for length := head; length < len(whole); length++ { // in every byte of the body
+		for length := head; length < len(whole); length++ { // after each byte of the body
 			w.cases++
 			w.logged++
 			conn, err := net.Dial("tcp", w.address)
@@ -140,17 +140,17 @@ func badConnections(t *testing.T, b *bench) {
 			require.NoError(t, err)
 			require.NoError(t, conn.Close())
 		}
-		for length := 1; length < head; length += 7 { // and in the headers, where nobody is known yet
+		for length := 1; length < head; length += 7 { // and in the headers, before the caller is known
 			w.cases++
 			conn, err := net.Dial("tcp", w.address)
 			require.NoError(t, err)
 			_, err = io.WriteString(conn, whole[:length])
 			require.NoError(t, err)
-			require.NoError(t, conn.(*net.TCPConn).SetLinger(0)) // with a reset instead of a goodbye
+			require.NoError(t, conn.(*net.TCPConn).SetLinger(0)) // sends a reset instead of a regular close
 			require.NoError(t, conn.Close())
 		}
 	})
-	t.Run("a caller who stops talking but listens", func(t *testing.T) {
+	t.Run("a caller who closes only its sending side", func(t *testing.T) {
 		w.cases++
 		conn, err := net.Dial("tcp", w.address)
 		require.NoError(t, err)
@@ -158,28 +158,28 @@ func badConnections(t *testing.T, b *bench) {
 		_, err = io.WriteString(conn, whole[:len(whole)-1])
 		require.NoError(t, err)
 		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-		require.Equal(t, "400 invalid_field_value", w.hear(t, conn, whole, 1).String())
+		require.Equal(t, "400 invalid_field_value", w.readAnswers(t, conn, whole, 1).String())
 	})
-	t.Run("a caller too slow for the server's patience", func(t *testing.T) {
+	t.Run("a caller slower than the server's timeouts", func(t *testing.T) {
 		impatient := func(headers, whole time.Duration) *wire {
 			server := httptest.NewUnstartedServer(b.server.API)
 			server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = headers, whole
 			server.Start()
 			t.Cleanup(server.Close)
-			return &wire{bench: b, address: server.Listener.Addr().String()}
+			return &wire{badInputFixture: b, address: server.Listener.Addr().String()}
 		}
-		require.Equal(t, "400 invalid_field_value", impatient(time.Minute, 100*time.Millisecond).speak(t, whole[:len(whole)-1], 1).String())
-		// Without an answer when the time is over before the server has read a line.
-		require.Contains(t, []string{"400 close", ""}, impatient(500*time.Millisecond, time.Minute).speak(t, whole[:50], 1).String())
+		require.Equal(t, "400 invalid_field_value", impatient(time.Minute, 100*time.Millisecond).exchange(t, whole[:len(whole)-1], 1).String())
+		// There is no answer when the timeout ends before the server has read a line.
+		require.Contains(t, []string{"400 close", ""}, impatient(500*time.Millisecond, time.Minute).exchange(t, whole[:50], 1).String())
 	})
 	for name, noise := range map[string]string{
 		"a TLS greeting": "\x16\x03\x01\x00\x05\x01\x00\x00\x01\xfc\r\n\r\n", "zeros": strings.Repeat("\x00", 50_000) + "\r\n\r\n",
 		"0xff": strings.Repeat("\xff", 50_000) + "\r\n\r\n", "line breaks": strings.Repeat("\r\n", 25_000), "SSH": "SSH-2.0-x\r\n\r\n", "Redis": "*1\r\n$4\r\nPING\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			heard := w.speak(t, noise, 1)
-			require.Contains(t, []string{"400 close", "431 close"}, heard.String())
+			got := w.exchange(t, noise, 1)
+			require.Contains(t, []string{"400 close", "431 close"}, got.String())
 		})
 	}
-	require.Equal(t, "200", w.speak(t, me, 1).String(), "and the server is well")
+	require.Equal(t, "200", w.exchange(t, me, 1).String(), "and the server still works")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realBodies are bodies that are accepted when they arrive whole.
-func (b *bench) realBodies() []string {
+// realBodies are valid bodies. The tests send parts of them.
+func (b *badInputFixture) realBodies() []string {
 	return []string{
 		`{"name":"VIP","color":"violet","team_id":"` + b.Team.String() + `"}`,
 		"{ \"name\" : \"Gr\u00f6\u00dfe \\u00e9 \\ud83d\\ude9a \\\"q\\\" \\\\ \U0001f69a\" }",
@@ -22,7 +22,7 @@ func (b *bench) realBodies() []string {
 	}
 }
 
-func badSyntax(t *testing.T, b *bench) {
+func badSyntax(t *testing.T, b *badInputFixture) {
 	syntax := faulty("")
 	for number, body := range b.realBodies() {
 		for length := range body {
@@ -55,7 +55,7 @@ name: x`,
 	}
 }
 
-// inOtherEncodings writes a text in everything that is not plain UTF-8.
+// inOtherEncodings encodes a text in encodings other than UTF-8, and in UTF-8 with a byte order mark.
 func inOtherEncodings(text string) map[string]string {
 	encode := func(order binary.ByteOrder, units any) string {
 		encoded, _ := binary.Append(nil, order, units)
@@ -77,7 +77,7 @@ func inOtherEncodings(text string) map[string]string {
 	}
 }
 
-func badTopLevel(t *testing.T, b *bench) {
+func badTopLevel(t *testing.T, b *badInputFixture) {
 	for _, body := range []string{
 		"null", "[]", `"x"`, `""`, "1", "0", "-0", "1.5", "1e5", "true", "false", `[{"name":"x"}]`, `["name","x"]`, `"{\"name\":\"x\"}"`,
 		"", " ", "\n", "\t\r\n ", strings.Repeat(" ", 100_000), "[[]]", "[null]",
@@ -87,7 +87,7 @@ func badTopLevel(t *testing.T, b *bench) {
 	b.refuse(t, b.create("an object without the name", `{}`, refusal{400, "invalid_request_error", "missing_required_field", "name"}))
 }
 
-func badMediaType(t *testing.T, b *bench) {
+func badMediaType(t *testing.T, b *badInputFixture) {
 	want := refusal{415, "invalid_request_error", "unsupported_media_type", ""}
 	wrap := func(in badInput, name, value string) badInput {
 		in.name += fmt.Sprintf("%s: %q", name, value)
@@ -115,13 +115,13 @@ func badMediaType(t *testing.T, b *bench) {
 	b.refuse(t, wrap(b.create("a bomb ", bomb, want), "Content-Encoding", "gzip"), wrap(b.change("a bomb ", bomb, want), "Content-Encoding", "gzip"))
 
 	w, once := newWire(t, b), `{"name":"never"}`
-	w.refuseRaw(t, "415 unsupported_media_type", map[string]string{ // two lines say the same as one with a comma
+	w.refuseRaw(t, "415 unsupported_media_type", map[string]string{ // two header lines equal one line with a comma
 		"a second type":             w.post(once, "Content-Length: 16", "Content-Type: text/plain"),
 		"a second encoding":         w.post(once, "Content-Length: 16", "Content-Encoding: identity", "Content-Encoding: gzip"),
 		"a second encoding, folded": w.post(once, "Content-Length: 16", "Content-Encoding: identity,\r\n gzip"),
 	})
 
-	// These are JSON all the same.
+	// These headers are accepted.
 	for _, header := range [][]string{
 		{"Content-Type", "APPLICATION/JSON"},
 		{"Content-Type", `application/json; charset="UTF-8"`},
@@ -134,7 +134,7 @@ func badMediaType(t *testing.T, b *bench) {
 	}
 }
 
-// gzipped is a body that grows to that many bytes when somebody unpacks it.
+// gzipped is a gzip body that is size bytes long when it is decompressed.
 func gzipped(t *testing.T, size int64) []byte {
 	t.Helper()
 	var packed bytes.Buffer
@@ -155,7 +155,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func badSize(t *testing.T, b *bench) {
+func badSize(t *testing.T, b *badInputFixture) {
 	const most = 1 << 20
 	large := refusal{413, "invalid_request_error", "request_too_large", ""}
 	padded := func(body string, size int) string { return body + strings.Repeat(" ", size-len(body)) }
@@ -172,7 +172,7 @@ func badSize(t *testing.T, b *bench) {
 	b.keep(t)
 }
 
-func badKeys(t *testing.T, b *bench) {
+func badKeys(t *testing.T, b *badInputFixture) {
 	for body, param := range map[string]string{
 		`{"name":"a","name":"b"}`:                       "name",
 		`{"name":"a","name":"a"}`:                       "name",
@@ -199,7 +199,7 @@ func badKeys(t *testing.T, b *bench) {
 		b.refuse(t, b.both(body, body, faulty(param))...)
 	}
 	many := `{"name":"a"`
-	for i := range 40 { // more names than are compared one by one
+	for i := range 40 { // many names, so that the check uses a map
 		many += fmt.Sprintf(`,"x%d":%d`, i, i)
 	}
 	b.refuse(t, b.both("forty names, the first again", many+`,"x0":1}`, faulty("x0"))...)

@@ -15,14 +15,14 @@ import (
 
 var noSuch = refusal{404, "not_found", "resource_not_found", ""}
 
-func badIdentifiers(t *testing.T, b *bench) {
+func badIdentifiers(t *testing.T, b *badInputFixture) {
 	good := b.label
 	digits := strings.TrimPrefix(good, "lbl_")
 	gone := b.server.Label(t, b.Org).ID
 	_, err := b.server.Labels.Delete(t.Context(), b.Org, gone)
 	require.NoError(t, err)
-	stranger := b.server.Client(t)
-	foreign := b.server.Label(t, stranger.Org).ID.String()
+	otherClient := b.server.Client(t)
+	foreign := b.server.Label(t, otherClient.Org).ID.String()
 	wrong := map[string]string{
 		"deleted": gone.String(), "of another organization": foreign, "never minted": "lbl_00000000000000000000000000",
 		"the last there could be": "lbl_7ZZZZZZZZZZZZZZZZZZZZZZZZZ", "beyond the last": "lbl_8" + digits[1:], "all Z": "lbl_" + strings.Repeat("Z", 26),
@@ -61,10 +61,10 @@ func badIdentifiers(t *testing.T, b *bench) {
 			})
 		}
 	}
-	require.Equal(t, 200, stranger.Get(t, "/labels/"+foreign).Status)
+	require.Equal(t, 200, otherClient.Get(t, "/labels/"+foreign).Status)
 }
 
-// pathEscape writes a character as the bytes of its UTF-8, each with a percent.
+// pathEscape percent-encodes the UTF-8 bytes of a character.
 func pathEscape(char rune) string {
 	var escaped strings.Builder
 	for _, octet := range []byte(string(char)) {
@@ -73,8 +73,8 @@ func pathEscape(char rune) string {
 	return escaped.String()
 }
 
-// allowed is the verbs of each path that is served.
-func (b *bench) allowed() map[string][]string {
+// allowed has the methods of each path that is served.
+func (b *badInputFixture) allowed() map[string][]string {
 	verbs := map[string][]string{}
 	for _, operation := range b.server.API.Served() {
 		path := b.concrete(operation.Path)
@@ -88,19 +88,19 @@ func (b *bench) allowed() map[string][]string {
 	return verbs
 }
 
-func (b *bench) concrete(path string) string {
+func (b *badInputFixture) concrete(path string) string {
 	return strings.NewReplacer("{id}", b.label, "{phone_number_id}", "100000000000001", "{name}", "hello_world").Replace(path)
 }
 
-// declared tells a verb that the contract has for a path, served or not yet.
-func (b *bench) declared(method, path string) bool {
+// declared tells whether the contract has a method for a path, served or not yet.
+func (b *badInputFixture) declared(method, path string) bool {
 	return slices.ContainsFunc(b.server.Contract.Operations(), func(operation *openapi.Operation) bool {
 		concrete := b.concrete(operation.Path)
 		return operation.Method == method && (concrete == path || strings.Replace(concrete, "/hello_world", "/sync", 1) == path)
 	})
 }
 
-func badMethods(t *testing.T, b *bench) {
+func badMethods(t *testing.T, b *badInputFixture) {
 	methods := []string{
 		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY", "PROPFIND", "LINK", "PURGE", "FOO", "get", "Post", "GET2", "G",
 		strings.Repeat("M", 1_000), "A!#$%&'*+-.^_`|~Z",
@@ -137,7 +137,7 @@ func badMethods(t *testing.T, b *bench) {
 	}
 }
 
-// requireVerb knows that an answer to HEAD has no body.
+// requireVerb checks an error. For HEAD it checks the status only, because the answer has no body.
 func requireVerb(t *testing.T, method string, want refusal, answer apitest.Answer) {
 	t.Helper()
 	if method == http.MethodHead {
@@ -148,8 +148,8 @@ func requireVerb(t *testing.T, method string, want refusal, answer apitest.Answe
 	requireRefusal(t, want, answer)
 }
 
-// badPaths are addresses that look like one that is served; none may reach it.
-func badPaths(t *testing.T, b *bench) {
+// badPaths sends paths that look like a served one. None of them may reach its handler.
+func badPaths(t *testing.T, b *badInputFixture) {
 	w := newWire(t, b)
 	var targets []string
 	for path := range b.allowed() {
@@ -171,10 +171,10 @@ func badPaths(t *testing.T, b *bench) {
 	for _, target := range targets {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
 			t.Run(fmt.Sprintf("%s %.80s", method, strings.ReplaceAll(target, b.label, "{id}")), func(t *testing.T) {
-				heard := w.speak(t, w.head(method, target, "Content-Length: 0"), 1)
-				require.Len(t, heard.answers, 1)
-				answer := heard.answers[0]
-				if answer.Status == http.StatusMethodNotAllowed { // a shape of /labels/{id}, which knows no POST
+				got := w.exchange(t, w.head(method, target, "Content-Length: 0"), 1)
+				require.Len(t, got.answers, 1)
+				answer := got.answers[0]
+				if answer.Status == http.StatusMethodNotAllowed { // it matches /labels/{id}, which has no POST
 					requireRefusal(t, refusal{405, "invalid_request_error", "method_not_allowed", ""}, answer)
 					require.NotEmpty(t, answer.Header.Get("Allow"))
 					return

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func badLimits(t *testing.T, b *bench) {
+func badLimits(t *testing.T, b *badInputFixture) {
 	want := refusal{400, "invalid_request_error", "invalid_limit", "limit"}
 	for _, limit := range []string{
 		"", "0", "-1", "-0", "101", "102", "200", "1000", "1000000000", "2147483647", "2147483648", "4294967297", "9223372036854775807",
@@ -33,7 +33,7 @@ func badLimits(t *testing.T, b *bench) {
 	}
 }
 
-func badQueries(t *testing.T, b *bench) {
+func badQueries(t *testing.T, b *badInputFixture) {
 	item := "/labels/" + b.label
 	routes := []badInput{
 		{method: "GET", path: "/labels"},
@@ -43,7 +43,7 @@ func badQueries(t *testing.T, b *bench) {
 		{method: "DELETE", path: item},
 		{method: "GET", path: "/me"},
 	}
-	queries := map[string]string{ // and what is blamed
+	queries := map[string]string{ // and the param of the error
 		"x=1": "x", "x": "x", "x=": "x", "sort=name": "sort", "page=2": "page", "offset=1": "offset", "per_page=5": "per_page", "q=a": "q",
 		"name=a": "name", "color=red": "color", "team_id=1": "team_id", "Limit=5": "Limit", "LIMIT=5": "LIMIT", "limit%20=5": "limit ", "%20limit=5": " limit",
 		"limit[]=1": "limit[]", "limit%5B%5D=1": "limit[]", "limit[0]=1": "limit[0]", "limit[$gt]=1": "limit[$gt]", "limit.x=1": "limit.x", "cursor[]=x": "cursor[]",
@@ -66,7 +66,7 @@ func badQueries(t *testing.T, b *bench) {
 			in.name, in.path, in.want = fmt.Sprintf("%s %s?%s", in.method, withoutID(in.path, b.label), query), in.path+"?"+query, faulty("")
 			b.refuse(t, in)
 		}
-		if route.path != "/labels" || route.method != "GET" { // lists alone are paged
+		if route.path != "/labels" || route.method != "GET" { // only lists have pages
 			for _, query := range []string{"limit=5", "cursor=x"} {
 				in := route
 				in.name, in.path = fmt.Sprintf("%s %s?%s", in.method, withoutID(in.path, b.label), query), in.path+"?"+query
@@ -92,12 +92,12 @@ func badQueries(t *testing.T, b *bench) {
 			require.Equal(t, "invalid_field_value", answer.Code())
 		}
 	})
-	t.Run("of several strangers always the first is blamed", func(t *testing.T) {
+	t.Run("of several unknown parameters the error names the first", func(t *testing.T) {
 		for range 20 {
 			requireRefusal(t, faulty("d"), b.try(t, badInput{method: "GET", path: "/labels?d=1&c=1&b=1&a=1"}))
 		}
 	})
-	for _, query := range []string{"", "&", "&&&", "limit=5&"} { // nothing is asked
+	for _, query := range []string{"", "&", "&&&", "limit=5&"} { // queries without parameters
 		require.Equal(t, 200, b.try(t, badInput{method: "GET", path: "/labels?" + query}).Status, query)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func badShape(t *testing.T, b *bench) {
+func badShape(t *testing.T, b *badInputFixture) {
 	nest := func(open, inner, end string, levels int) string {
 		return `{"name":` + strings.Repeat(open, levels) + inner + strings.Repeat(end, levels) + `}`
 	}
-	for _, levels := range []int{1, 2, 31} { // with the body itself at most 32: only the type is wrong
+	for _, levels := range []int{1, 2, 31} { // at most 32 levels with the body's own: only the type is wrong
 		b.refuse(t, b.both(fmt.Sprintf("%d arrays", levels), nest("[", "1", "]", levels), faulty("name"))...)
 		b.refuse(t, b.both(fmt.Sprintf("%d objects", levels), nest(`{"a":`, "1", "}", levels), faulty("name"))...)
 	}
@@ -39,7 +39,7 @@ func badShape(t *testing.T, b *bench) {
 	for _, width := range []int{10_000, 10_001, 500_000} {
 		items := strings.TrimSuffix(strings.Repeat("0,", width), ",")
 		b.refuse(t, b.both(fmt.Sprintf("%d items for the name", width), `{"name":[`+items+`]}`, faulty("name"))...)
-		b.refuse(t, b.both(fmt.Sprintf("%d items of a stranger", width), `{"name":"a","x":[`+items+`]}`, faulty("x"))...)
+		b.refuse(t, b.both(fmt.Sprintf("%d items in an unknown field", width), `{"name":"a","x":[`+items+`]}`, faulty("x"))...)
 	}
 	large := refusal{413, "invalid_request_error", "request_too_large", ""}
 	b.refuse(t, b.both("a million items", `{"name":[`+strings.Repeat("0,", 1_000_000)+`0]}`, large)...)
@@ -48,8 +48,8 @@ func badShape(t *testing.T, b *bench) {
 	b.refuse(t, b.both("27,000 small values", `{"name":[`+wide+`]}`, faulty(""))...)
 }
 
-func badNumbers(t *testing.T, b *bench) {
-	numbers := map[string]string{ // as the name, where a string belongs, and what is blamed
+func badNumbers(t *testing.T, b *badInputFixture) {
+	numbers := map[string]string{ // sent as the name, which must be a string
 		"not a number at all":       "NaN Infinity -Infinity +Infinity inf 1#INF 1_000 0x10 0b1 0o7 1n 1f 1L ½ ١ １",
 		"not as JSON writes it":     "+1 01 -01 00 1. .5 -.5 1.e5 1e 1e+ 1e- 1E1.5 --1 - 1-1 0e 1e1e1",
 		"beyond a double":           "1e309 1e400 -1e400 1e131071 1e999999999 1e9223372036854775807 9e308 1e-400 0.1e-400 1e-999999999 4.9e-325",
@@ -71,22 +71,22 @@ func badNumbers(t *testing.T, b *bench) {
 			} else if nested.param != "" {
 				nested.param = "x"
 			}
-			b.refuse(t, b.both(fmt.Sprintf("%s, of a stranger: %.30s", kind, number), `{"name":"a","x":{"y":[0,`+number+`]}}`, nested)...)
+			b.refuse(t, b.both(fmt.Sprintf("%s, in an unknown field: %.30s", kind, number), `{"name":"a","x":{"y":[0,`+number+`]}}`, nested)...)
 		}
 	}
 }
 
-// values are one of every type of JSON, and a number dressed as a string.
+// jsonTypes has a value of every type of JSON, and a string that looks like a number.
 var jsonTypes = map[string]string{
 	"a string": `"x"`, "a number": `1`, "a bool": `true`, "null": `null`, "an array": `["x"]`, "an object": `{"x":"x"}`, "a numeric string": `"1"`,
 }
 
-func badTypes(t *testing.T, b *bench) {
+func badTypes(t *testing.T, b *badInputFixture) {
 	for kind, value := range jsonTypes {
 		isText := strings.HasPrefix(value, `"`)
 		for _, field := range []string{"name", "color", "team_id"} {
 			if field == "name" && isText {
-				continue // the one thing that it may be
+				continue // a valid type
 			}
 			with := map[string]json.RawMessage{"name": json.RawMessage(`"fine"`)}
 			with[field] = json.RawMessage(value)
@@ -120,8 +120,8 @@ func badTypes(t *testing.T, b *bench) {
 	}
 }
 
-// badAssignment sends every field of an answer back, and others that a row might have.
-func badAssignment(t *testing.T, b *bench) {
+// badAssignment sends every field of an answer, and others that a row might have, in a request.
+func badAssignment(t *testing.T, b *badInputFixture) {
 	resource := b.Get(t, "/labels/"+b.label).Data(t)
 	b.logged++
 	hoped := maps.Clone(resource)
@@ -150,7 +150,7 @@ func badAssignment(t *testing.T, b *bench) {
 	b.refuse(t, b.change("an answer as it came", resource, faulty("created_at")))
 	b.refuse(t, b.create("an answer in its envelope", map[string]any{"name": "x", "data": resource}, faulty("data")))
 
-	for _, field := range []string{"name", "color"} { // what may be sent back changes nothing
+	for _, field := range []string{"name", "color"} { // fields that may be sent, with their own value
 		answer := b.try(t, b.change("", map[string]any{field: resource[field]}, refusal{}))
 		require.Equal(t, 200, answer.Status)
 		require.Equal(t, resource, answer.Data(t))

@@ -14,9 +14,9 @@ import (
 
 const maxName = 60
 
-func badStrings(t *testing.T, b *bench) {
+func badStrings(t *testing.T, b *badInputFixture) {
 	as := func(text string) string { return `{"name":"` + text + `"}` }
-	// What JSON can write but no text is.
+	// JSON can express these, but they are not valid text.
 	for name, text := range map[string]string{
 		"NUL escaped": `\u0000`, "NUL inside": `a\u0000b`, "NUL at the end": `ab\u0000`,
 		"half a pair": `\ud800`, "half a pair, low": `\udc00`, "a pair in reverse": `\ude9a\ud83d`, "two first halves": `\ud83d\ud83d`,
@@ -29,9 +29,9 @@ func badStrings(t *testing.T, b *bench) {
 		"a good and a bad": "\u00e9\xe9",
 	} {
 		b.refuse(t, b.both(name, as(text), faulty("name"))...)
-		b.refuse(t, b.both(name+" in a stranger's value", `{"name":"a","x":["`+text+`"]}`, faulty("x[0]"))...)
+		b.refuse(t, b.both(name+" in an unknown field", `{"name":"a","x":["`+text+`"]}`, faulty("x[0]"))...)
 	}
-	// Raw control characters are a fault of the syntax, whatever they are.
+	// All raw control characters are syntax errors in JSON.
 	for control := range byte(0x20) {
 		b.refuse(t, b.both(fmt.Sprintf("raw %#02x", control), as("a"+string(rune(control))+"b"), faulty(""))...)
 	}
@@ -46,8 +46,8 @@ func badStrings(t *testing.T, b *bench) {
 	}
 }
 
-// oddStrings are names that are accepted, and come back as they were sent.
-func oddStrings(t *testing.T, b *bench) {
+// oddStrings sends names that are unusual but valid. The answer repeats them unchanged.
+func oddStrings(t *testing.T, b *badInputFixture) {
 	for name, text := range map[string]string{
 		"an override of direction": "\u202eevil\u202c", "isolates": "\u2066a\u2069 \u2067b\u2069", "marks of direction": "\u200ea\u200fb\u061c",
 		"Arabic": "\u0645\u0631\u062d\u0628\u0627", "Hebrew": "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "Thai": "\u0e01\u0e33\u0e25\u0e31\u0e07",
@@ -114,7 +114,7 @@ func oddStrings(t *testing.T, b *bench) {
 			requireName(text, b.try(t, b.change("", escaped, refusal{})))
 		})
 	}
-	require.Len(t, b.rows(t), 1, "what was created was deleted, what was refused was not stored")
+	require.Len(t, b.rows(t), 1, "created labels were deleted, refused ones were not stored")
 	b.keep(t)
 }
 
@@ -132,7 +132,7 @@ func escapeAll(text string) string {
 	return escaped.String()
 }
 
-func badBoundaries(t *testing.T, b *bench) {
+func badBoundaries(t *testing.T, b *badInputFixture) {
 	b.refuse(t, b.both("no character", `{"name":""}`, faulty("name"))...)
 	for _, char := range []string{"q", "\u00e9", "\u20ac", "\U0001f69a", "\u0301"} {
 		for _, length := range []int{maxName + 1, maxName + 2, 100, 255, 256, 65_536} {
@@ -162,6 +162,6 @@ func badBoundaries(t *testing.T, b *bench) {
 	many, err := json.Marshal(colors)
 	require.NoError(t, err)
 	b.refuse(t, b.both("all colors at once", `{"name":"x","color":`+string(many)+`}`, faulty("color"))...)
-	require.Len(t, b.rows(t), 1, "the label itself, and nothing of what was refused")
+	require.Len(t, b.rows(t), 1, "only the label; nothing of the refused requests")
 	b.keep(t)
 }

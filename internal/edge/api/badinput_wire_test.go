@@ -17,56 +17,56 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// wire is the API behind a server with the product's limit of headers (internal/app), for requests
-// that no decent client would send. The server waits for input longer than the test waits for an
-// answer: when it wants more bytes than were sent, the test fails, on a slow machine too.
+// wire is the API behind a server with the product's limit of headers (internal/app), for requests that
+// http.Client cannot send. The server's timeouts are longer than the test's. So when the server waits
+// for more bytes than were sent, the test fails, on a slow machine too.
 type wire struct {
-	*bench
+	*badInputFixture
 	address string
 }
 
-func newWire(t *testing.T, b *bench) *wire {
+func newWire(t *testing.T, b *badInputFixture) *wire {
 	t.Helper()
 	server := httptest.NewUnstartedServer(b.server.API)
 	server.Config.MaxHeaderBytes = 16 << 10
 	server.Config.ReadTimeout = 2 * hang
 	server.Start()
 	t.Cleanup(server.Close)
-	return &wire{bench: b, address: server.Listener.Addr().String()}
+	return &wire{badInputFixture: b, address: server.Listener.Addr().String()}
 }
 
-// head is the first lines of a request: a good one, but for what is added to it.
+// head is the head of a valid request, plus the given lines.
 func (w *wire) head(method, target string, lines ...string) string {
 	return method + " " + target + " HTTP/1.1\r\nHost: parley.test\r\nAuthorization: Bearer " + w.Key() + "\r\n" +
 		strings.Join(append(lines, "\r\n"), "\r\n")
 }
 
-// post is a POST of a label whose framing is in the lines and the body.
+// post is a POST of a label. The lines and the body contain its framing.
 func (w *wire) post(body string, lines ...string) string {
 	return w.head("POST", "/v1/labels", append([]string{"Content-Type: application/json"}, lines...)...) + body
 }
 
-// spoken is what came back over a connection.
-type spoken struct {
+// received are the answers on a connection.
+type received struct {
 	answers []apitest.Answer
 	closed  bool // the last answer ends the connection
 }
 
-// String tells the answers as `401 missing_api_key`, and one that net/http gave itself as `400 close`.
-func (s spoken) String() string {
-	var told []string
+// String lists the answers as `401 missing_api_key`, and an answer of net/http as `400 close`.
+func (s received) String() string {
+	var texts []string
 	for i, answer := range s.answers {
 		word := answer.Code()
 		if word == "" && answer.Status >= 400 && s.closed && i == len(s.answers)-1 {
 			word = "close"
 		}
-		told = append(told, strings.TrimSpace(strconv.Itoa(answer.Status)+" "+word))
+		texts = append(texts, strings.TrimSpace(strconv.Itoa(answer.Status)+" "+word))
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(texts, ", ")
 }
 
-// speak writes raw bytes and reads until that many answers came or the server hangs up.
-func (w *wire) speak(t testing.TB, raw string, answers int) spoken {
+// exchange writes raw bytes and reads until that many answers came or the server closed the connection.
+func (w *wire) exchange(t testing.TB, raw string, answers int) received {
 	t.Helper()
 	w.cases++
 	w.server.Clock.Move(time.Duration(answers) * 4 * time.Millisecond) // refills the bucket
@@ -77,45 +77,45 @@ func (w *wire) speak(t testing.TB, raw string, answers int) spoken {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_, _ = io.WriteString(conn, raw) // the server may hang up before it has read all
+		_, _ = io.WriteString(conn, raw) // the server may close the connection before it has read all
 	}()
 	started := time.Now()
-	heard := w.hear(t, conn, raw, answers)
+	got := w.readAnswers(t, conn, raw, answers)
 	took := time.Since(started)
 	require.Less(t, took, hang, "the server waits for more: %.80q", raw)
 	w.slowest = max(w.slowest, took)
 	require.NoError(t, conn.SetDeadline(time.Now())) // ends the writer
 	<-written
-	return heard
+	return got
 }
 
-func (w *wire) hear(t testing.TB, conn net.Conn, raw string, answers int) spoken {
+func (w *wire) readAnswers(t testing.TB, conn net.Conn, raw string, answers int) received {
 	t.Helper()
-	var heard spoken
+	var got received
 	reader := bufio.NewReader(conn)
 	method, _, _ := strings.Cut(raw, " ")
-	for len(heard.answers) < answers {
+	for len(got.answers) < answers {
 		response, err := http.ReadResponse(reader, &http.Request{Method: method})
 		if err != nil {
-			return heard
+			return got
 		}
 		body, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		answer := apitest.Answer{Status: response.StatusCode, Header: response.Header, Body: body}
 		w.note(answer)
-		heard.answers, heard.closed = append(heard.answers, answer), response.Close
+		got.answers, got.closed = append(got.answers, answer), response.Close
 	}
-	return heard
+	return got
 }
 
-// refuseRaw speaks each request in a test of its own and compares what comes back.
+// refuseRaw sends each request in a subtest and compares the answers.
 func (w *wire) refuseRaw(t *testing.T, want string, requests map[string]string) {
 	t.Helper()
 	for name, raw := range requests {
 		t.Run(name, func(t *testing.T) {
-			heard := w.speak(t, raw, strings.Count(want, ",")+1)
-			require.Equal(t, want, heard.String())
-			for _, answer := range heard.answers {
+			got := w.exchange(t, raw, strings.Count(want, ",")+1)
+			require.Equal(t, want, got.String())
+			for _, answer := range got.answers {
 				if answer.Code() != "" {
 					require.Equal(t, answer.Header.Get("X-Request-Id"), answer.Error(t)["request_id"])
 				}
@@ -137,7 +137,7 @@ func chunked(body string, size int) string {
 
 const inChunks = "Transfer-Encoding: chunked"
 
-func badFraming(t *testing.T, b *bench) {
+func badFraming(t *testing.T, b *badInputFixture) {
 	w := newWire(t, b)
 	const body = `{"name":"never"}` // 16 bytes
 	w.refuseRaw(t, "400 close", map[string]string{
@@ -153,7 +153,7 @@ func badFraming(t *testing.T, b *bench) {
 		"a blank before the colon":    w.post(chunked(body, 16), "Transfer-Encoding : chunked"),
 		"a vertical tab":              w.post(chunked(body, 16), "Transfer-Encoding: \vchunked"),
 	})
-	// RFC 9112 asks for 501 here; net/http answers it without us, and hangs up.
+	// net/http answers these with 501, as RFC 9112 says, and closes the connection.
 	w.refuseRaw(t, "501 close", map[string]string{
 		"chunked twice":           w.post(chunked(body, 16), inChunks, inChunks),
 		"chunked twice in a line": w.post(chunked(body, 16), inChunks+", chunked"),
@@ -179,7 +179,7 @@ func badFraming(t *testing.T, b *bench) {
 		"trailing bytes in the length":   w.post(body+"x", "Content-Length: 17"),
 		"a length that cuts":             w.post(body, "Content-Length: 15"),
 	})
-	long := strings.Repeat(" ", 3<<19) + body // net/http reads on a little before it answers
+	long := strings.Repeat(" ", 3<<19) + body // net/http reads a part of the rest before it answers
 	w.refuseRaw(t, "413 request_too_large", map[string]string{
 		"more than 1 MiB by its length":    w.post(long, "Content-Length: "+strconv.Itoa(len(long))),
 		"more than 1 MiB in chunks":        w.post(chunked(long, 64<<10), inChunks),
@@ -189,12 +189,12 @@ func badFraming(t *testing.T, b *bench) {
 	})
 	b.requireNothingStored(t)
 
-	// With both, the chunks win and the length is not looked at; what follows is a request of its own.
-	// The catalogue would rather see it refused, but net/http hides the second header from us.
+	// With both headers net/http reads the chunks and ignores the length; the next bytes are the next
+	// request. It should be refused, but net/http removes Content-Length before the API sees it.
 	both := w.post(chunked(`{"name":"read by its chunks"}`, 5), "Content-Length: 4", inChunks) + w.head("GET", "/v1/me")
-	require.Equal(t, "201, 200", w.speak(t, both, 2).String())
-	require.Equal(t, "201", w.speak(t, w.post(chunked(`{"name":"in chunks of one"}`, 1), inChunks), 1).String())
-	require.Equal(t, "201", w.speak(t, w.post("1c;a=\"b\"\r\n"+`{"name":"with an extension"}`+"\r\n0\r\nAuthorization: x\r\n\r\n", inChunks), 1).String())
+	require.Equal(t, "201, 200", w.exchange(t, both, 2).String())
+	require.Equal(t, "201", w.exchange(t, w.post(chunked(`{"name":"in chunks of one"}`, 1), inChunks), 1).String())
+	require.Equal(t, "201", w.exchange(t, w.post("1c;a=\"b\"\r\n"+`{"name":"with an extension"}`+"\r\n0\r\nAuthorization: x\r\n\r\n", inChunks), 1).String())
 	require.Len(t, b.rows(t), 4)
 	b.keep(t)
 }

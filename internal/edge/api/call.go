@@ -18,7 +18,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
-// call is one request on its way through the pipeline: each step adds what it found out.
+// call is one request in the pipeline. Each step adds what it found.
 type call struct {
 	request *http.Request
 	route   *route
@@ -26,40 +26,40 @@ type call struct {
 	ip      netip.Addr
 	cursors *paging.Cursors
 
-	// caller and cell are set once it is known whose request this is. A public route has neither.
+	// caller and cell are set by authentication. A public route has neither.
 	caller apikeys.Caller
 	cell   *cell.Cell
-	// byKey requests come from programs, and need a plan with API access.
+	// byKey is set for requests with an API key. They need a plan with API access.
 	byKey  bool
 	bucket *ratelimit.Decision
 
 	query url.Values
 	body  []byte
-	// render makes the answer of a verb's result, also inside the verb's transaction.
+	// render makes the answer from a verb's result. It may run inside the verb's transaction.
 	render   func(result any) (reply, error)
 	replayed bool
-	// header is sent whatever the answer is.
+	// header is sent with every answer, refusals too.
 	header http.Header
 }
 
 func (c *call) ctx() context.Context { return c.request.Context() }
 
-// org is whose request this is.
+// org is the organization of the request.
 func (c *call) org() orgs.ID { return c.caller.OrgID }
 
 // by is the principal of the request.
 func (c *call) by() audit.Principal { return audit.ByKey(c.caller.KeyID) }
 
-// textID is an id that can be read from text: every typed id of the product.
+// textID is an id that can be parsed from text, as every typed id of the product can.
 type textID[T any] interface {
 	*T
 	UnmarshalText(text []byte) error
 }
 
-// pathID reads an id of the path. A malformed id names nothing, like an unknown one.
+// pathID reads an id of the path. A malformed id answers 404, like an unknown one.
 func pathID[T any, P textID[T]](c *call, parameter, noun string) (T, error) {
 	var id T
-	text, err := url.PathUnescape(chi.URLParam(c.request, parameter)) // routes match what was sent
+	text, err := url.PathUnescape(chi.URLParam(c.request, parameter)) // chi matches the path before decoding
 	if err != nil || P(&id).UnmarshalText([]byte(text)) != nil {
 		return id, fault.NotFound(noun)
 	}

@@ -33,7 +33,7 @@ func listContacts(c *call) (reply, error) {
 	})
 }
 
-// contactFilter reads what the contract has checked.
+// contactFilter reads the filter from a query that the contract has checked.
 func contactFilter(query url.Values) (filter contacts.Filter, err error) {
 	filter = contacts.Filter{
 		PhoneNumber: query.Get("phone_number"), BSUID: query.Get("bsuid"), Username: query.Get("username"),
@@ -46,7 +46,7 @@ func contactFilter(query url.Values) (filter contacts.Filter, err error) {
 	return filter, err
 }
 
-// queryID reads an id of the query; nil when it was not given.
+// queryID reads an id of the query; nil when the query has none.
 func queryID[T any, P textID[T]](query url.Values, name string) (*T, error) {
 	given := query.Get(name)
 	if given == "" {
@@ -107,7 +107,7 @@ func deleteContact(c *call) (reply, error) {
 	})
 }
 
-// attachment is the body of attaching a label.
+// attachment is the body of a request that attaches a label.
 type attachment struct {
 	LabelID labels.ID `json:"label_id"`
 }
@@ -133,7 +133,7 @@ func labelContact(c *call, label labels.ID, operation contacts.Operation) (reply
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusOK, itself[contacts.LabelResource], func(ctx context.Context) (contacts.LabelResource, error) {
+	return write(c, http.StatusOK, asIs[contacts.LabelResource], func(ctx context.Context) (contacts.LabelResource, error) {
 		return c.cell.Contacts.Label(ctx, c.org(), account, id, label, operation)
 	})
 }
@@ -152,5 +152,5 @@ func bulkLabelContacts(c *call) (reply, error) {
 	})
 }
 
-// itself is for results that are printed as they are.
-func itself[T any](result T) T { return result }
+// asIs is the resource function of results that already are resources.
+func asIs[T any](result T) T { return result }

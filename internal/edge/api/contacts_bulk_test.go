@@ -15,11 +15,11 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// TestContacts_ManyBulkCallsAtOnce: 50 callers label overlapping contacts in every order, a
-// hundred calls each when proof is asked for. Nobody deadlocks, nobody is refused, and the
-// counts add up to what is there in the end. A machine that is busy with others may have them
-// stand in line for longer than they are let: every day, who is asked to come back does.
-func TestContacts_ManyBulkCallsAtOnce(t *testing.T) {
+// TestContacts_ConcurrentBulkCalls_CountsAddUp: 50 clients label overlapping contacts in random order, a
+// hundred calls each in the proof. No call may deadlock or be refused, and the counts must add up to the
+// rows at the end. In CI a client repeats a call that answers 503, because on a busy machine a call may
+// wait for a lock longer than its timeout.
+func TestContacts_ConcurrentBulkCalls_CountsAddUp(t *testing.T) {
 	t.Parallel()
 	calls, proof := 2, os.Getenv("PARLEY_PROOF") == "full"
 	if proof {
@@ -31,7 +31,7 @@ func TestContacts_ManyBulkCallsAtOnce(t *testing.T) {
 	for range 60 {
 		ids = append(ids, n.s.Contact(t, n.Org, n.account).ID.String())
 	}
-	heard := len(told(t, n.s, n.Client))
+	eventCount := len(deliveredEvents(t, n.s, n.Client))
 	var attached, detached, trouble atomic.Int64
 	var group sync.WaitGroup
 	for caller := range 50 {
@@ -41,7 +41,7 @@ func TestContacts_ManyBulkCallsAtOnce(t *testing.T) {
 				for _, i := range rand.Perm(len(ids))[:40] {
 					some = append(some, ids[i])
 				}
-				n.s.Clock.Move(10 * time.Millisecond) // the bucket fills
+				n.s.Clock.Move(10 * time.Millisecond) // refills the bucket
 				operation := []string{"attach", "detach"}[(caller+call)%2]
 				ask := func() apitest.Answer {
 					return n.Post(t, n.path+"/contacts/bulk_label", map[string]any{"contact_ids": some, "label_id": label.ID, "operation": operation})
@@ -75,6 +75,6 @@ func TestContacts_ManyBulkCallsAtOnce(t *testing.T) {
 	require.Zero(t, deadlocks)
 	left := walk(t, n.Client, n.path+"/contacts?limit=100&label_id="+label.ID.String())
 	require.Equal(t, attached.Load()-detached.Load(), int64(len(left)))
-	require.Equal(t, attached.Load()+detached.Load(), int64(len(told(t, n.s, n.Client))-heard), "each change is announced once")
+	require.Equal(t, attached.Load()+detached.Load(), int64(len(deliveredEvents(t, n.s, n.Client))-eventCount), "each change records one event")
 	t.Logf("%d calls: %d attached, %d detached, %d left", 50*calls, attached.Load(), detached.Load(), len(left))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// seen has people seen, a second after whatever was before, and returns their contacts.
+// seen resolves sightings of people, a second after the previous ones, and returns their contacts.
 func (n number) seen(t *testing.T, sightings ...contacts.Sighting) []contacts.Contact {
 	t.Helper()
 	n.s.Clock.Move(time.Second)
@@ -34,14 +34,14 @@ func (n number) contact(t *testing.T, id contacts.ID) map[string]any {
 	return answer.Data(t)
 }
 
-// identityUpdated is the event, with the contact as it is now.
+// identityUpdated is the expected event contact.identity_updated, with the contact as it is now.
 func (n number) identityUpdated(contact, previous map[string]any, reason string, fields ...any) map[string]any {
 	return map[string]any{"type": "contact.identity_updated", "created_at": contact["updated_at"], "data": map[string]any{
 		"contact": n.inEvents(contact), "previous": previous, "changed_fields": fields, "reason": reason,
 	}}
 }
 
-func TestContacts_SeenForTheFirstTime(t *testing.T) {
+func TestContacts_FirstSighting_CreatesContact(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	found := n.seen(t, contacts.Sighting{PhoneNumber: "+351910000001", BSUID: "PT.1", ParentBSUID: "PT.ENT.1", Username: "@marta.reis", Name: " Marta "})
@@ -58,23 +58,23 @@ func TestContacts_SeenForTheFirstTime(t *testing.T) {
 	again := n.seen(t, contacts.Sighting{PhoneNumber: "+351910000001", BSUID: "PT.1", Name: "Somebody else"}, contacts.Sighting{ParentBSUID: "PT.ENT.1"})
 	require.Equal(t, found[0].ID, again[0].ID)
 	require.Equal(t, found[0].ID, again[1].ID)
-	require.Equal(t, contact, n.contact(t, found[0].ID), "a name fills only an empty one")
+	require.Equal(t, contact, n.contact(t, found[0].ID), "a name of the provider is only used when the contact has none")
 	n.seen(t, contacts.Sighting{BSUID: "PT.1", Username: "other"})
 	require.Equal(t, "other", n.contact(t, found[0].ID)["username"])
-	require.Len(t, told(t, n.s, n.Client), 1, "a username alone is not announced")
+	require.Len(t, deliveredEvents(t, n.s, n.Client), 1, "a changed username alone records no event")
 
 	made := n.Post(t, n.path+"/contacts", `{"phone_number":"+5531987654321"}`).Data(t)
 	named := n.seen(t, contacts.Sighting{PhoneNumber: "+553187654321", BSUID: "BR.1", Name: "Rui"})
 	require.Equal(t, made["id"], named[0].ID.String(), "without the ninth digit")
 	contact = n.contact(t, named[0].ID)
-	require.Equal(t, "+5531987654321", contact["phone_number"], "as it was given")
+	require.Equal(t, "+5531987654321", contact["phone_number"], "unchanged")
 	require.Equal(t, "BR.1", contact["bsuid"])
 	require.Equal(t, []map[string]any{{"type": "contact.updated", "created_at": n.now(), "data": map[string]any{
 		"contact": n.inEvents(contact), "changed_fields": []any{"name"},
 	}}}, since(t, n.s, n.Client, 2), "a BSUID where none was known is no change of identity")
 }
 
-func TestContacts_Rotated(t *testing.T) {
+func TestContacts_IdentifierChanged_SameContact(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	found := n.seen(t, contacts.Sighting{PhoneNumber: "+351910000001", BSUID: "PT.1", ParentBSUID: "PT.ENT.1", Username: "marta.reis"})
@@ -96,9 +96,9 @@ func TestContacts_Rotated(t *testing.T) {
 
 	n.seen(t, change)
 	late := n.seen(t, contacts.Sighting{At: found[0].ID.CreatedAt(), PhoneNumber: "+351910000001", BSUID: "PT.1"})
-	require.Equal(t, found[0].ID, late[0].ID, "what was sent before the change and arrives after it")
+	require.Equal(t, found[0].ID, late[0].ID, "a message from before the change that arrives after it")
 	require.Equal(t, contact, n.contact(t, found[0].ID))
-	require.Len(t, told(t, n.s, n.Client), 2, "a notice that comes twice is told once")
+	require.Len(t, deliveredEvents(t, n.s, n.Client), 2, "a repeated notification records one event")
 
 	n.seen(t, contacts.Sighting{BSUID: "PT.3", Former: &contacts.Former{BSUID: "PT.2", Reason: "user_changed_user_id"}})
 	contact = n.contact(t, found[0].ID)
@@ -108,10 +108,10 @@ func TestContacts_Rotated(t *testing.T) {
 	}, "user_changed_user_id", "bsuid")}, since(t, n.s, n.Client, 2))
 	for _, address := range []contacts.Sighting{{BSUID: "PT.1"}, {BSUID: "PT.2"}, {ParentBSUID: "PT.ENT.1"}, {PhoneNumber: "+351910000009"}} {
 		address.Addressed = true
-		require.Equal(t, found[0].ID, n.seen(t, address)[0].ID, "who writes to a former BSUID reaches the person")
+		require.Equal(t, found[0].ID, n.seen(t, address)[0].ID, "a former BSUID still finds the contact")
 	}
-	require.Equal(t, contact, n.contact(t, found[0].ID), "and proves nothing")
-	require.Len(t, told(t, n.s, n.Client), 3)
+	require.Equal(t, contact, n.contact(t, found[0].ID), "and does not change the contact")
+	require.Len(t, deliveredEvents(t, n.s, n.Client), 3)
 	for filter, ids := range map[string][]string{
 		"phone_number=351910000009": {found[0].ID.String()}, "phone_number=351910000001": {}, "bsuid=PT.3": {found[0].ID.String()}, "bsuid=PT.1": {},
 	} {
@@ -119,12 +119,12 @@ func TestContacts_Rotated(t *testing.T) {
 	}
 	requireRefusal(t, refusal{409, "conflict", "already_exists", "bsuid"}, n.Post(t, n.path+"/contacts", `{"bsuid":"PT.1"}`))
 	fresh := n.Post(t, n.path+"/contacts", `{"phone_number":"+351910000001"}`)
-	require.Equal(t, 201, fresh.Status, "a number that was given up is free")
+	require.Equal(t, 201, fresh.Status, "a former number can be used again")
 	written := n.seen(t, contacts.Sighting{PhoneNumber: "+351910000007", Addressed: true})
-	require.Equal(t, "+351910000007", n.contact(t, written[0].ID)["phone_number"], "who is written to first is known by that")
+	require.Equal(t, "+351910000007", n.contact(t, written[0].ID)["phone_number"], "a contact that was written to first has the number that was used")
 }
 
-func TestContacts_NumberOfSomebodyElseNow(t *testing.T) {
+func TestContacts_NumberReassigned_NewContact(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	first := n.seen(t, contacts.Sighting{PhoneNumber: "+351910000001", BSUID: "PT.1"})[0]
@@ -141,16 +141,16 @@ func TestContacts_NumberOfSomebodyElseNow(t *testing.T) {
 	}, "number_reassigned", "phone_number"), events[1])
 
 	n.seen(t, contacts.Sighting{BSUID: "PT.1", PhoneNumber: "+351910000002"})
-	require.Empty(t, since(t, n.s, n.Client, 3), "a number where none was known is no change of identity")
+	require.Empty(t, since(t, n.s, n.Client, 3), "adding a missing number is no change of identity")
 	n.seen(t, contacts.Sighting{BSUID: "PT.1", PhoneNumber: "+351910000003"})
 	require.Equal(t, []map[string]any{n.identityUpdated(n.contact(t, first.ID), map[string]any{
 		"phone_number": "+351910000002", "bsuid": "PT.1", "parent_bsuid": nil, "username": nil,
 	}, "number_changed", "phone_number")}, since(t, n.s, n.Client, 3))
 }
 
-// TestContacts_Linked: two contacts turn out to be one person. Their conversations become
-// one, and the ids of those that are no more go on naming what they became.
-func TestContacts_Linked(t *testing.T) {
+// TestContacts_SamePerson_AreMerged: a sighting shows that two contacts are one person. They and their
+// conversations are merged, and the old ids answer with the merged ones.
+func TestContacts_SamePerson_AreMerged(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	n.s.Work(t)
@@ -170,7 +170,7 @@ func TestContacts_Linked(t *testing.T) {
 	last := n.now()
 	require.Equal(t, 200, n.Do(t, "PATCH", n.path+"/conversations/"+kept.ID.String(), `{"status":"resolved"}`).Status)
 	require.Equal(t, 200, n.Post(t, n.path+"/conversations/"+joined.ID.String()+"/labels", map[string]any{"label_id": label.ID}).Status)
-	heard := len(told(t, n.s, n.Client))
+	eventCount := len(deliveredEvents(t, n.s, n.Client))
 
 	found := n.seen(t, contacts.Sighting{PhoneNumber: "+351910000001", BSUID: "PT.1"})[0]
 	require.Equal(t, byNumber["id"], found.ID.String(), "the one that was there first")
@@ -186,7 +186,7 @@ func TestContacts_Linked(t *testing.T) {
 		{"type": "contact.updated", "created_at": n.now(), "data": map[string]any{
 			"contact": n.inEvents(contact), "changed_fields": []any{"email", "labels"},
 		}},
-	}, since(t, n.s, n.Client, heard))
+	}, since(t, n.s, n.Client, eventCount))
 
 	conversation := n.Get(t, n.path+"/conversations/"+kept.ID.String()).Data(t)
 	require.Equal(t, conversation, n.Get(t, n.path+"/conversations/"+joined.ID.String()).Data(t), "its other name")

@@ -20,9 +20,9 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// told are the organization's events as they are posted, oldest first; each is held
-// against the contract.
-func told(t *testing.T, s *apitest.Server, client *apitest.Client) (events []map[string]any) {
+// deliveredEvents are the organization's events as they are delivered, oldest first. It checks each against the
+// contract.
+func deliveredEvents(t *testing.T, s *apitest.Server, client *apitest.Client) (events []map[string]any) {
 	t.Helper()
 	type row struct {
 		Type          string
@@ -49,10 +49,10 @@ SELECT type, phone_number_id, body FROM events WHERE org_id = @org_id ORDER BY i
 	return events
 }
 
-// since are the events after the first n, without what differs each time.
+// since are the events after the first n, without the fields that differ each time.
 func since(t *testing.T, s *apitest.Server, client *apitest.Client, n int) []map[string]any {
 	t.Helper()
-	events := told(t, s, client)[n:]
+	events := deliveredEvents(t, s, client)[n:]
 	for _, event := range events {
 		require.Regexp(t, `^evt_[0-9A-HJKMNP-TV-Z]{26}$`, event["id"])
 		delete(event, "id")
@@ -62,7 +62,7 @@ func since(t *testing.T, s *apitest.Server, client *apitest.Client, n int) []map
 
 const stampLayout = "2006-01-02T15:04:05.000Z"
 
-// number is a client with a business number.
+// number is a client whose organization has a business number.
 type number struct {
 	*apitest.Client
 
@@ -80,7 +80,7 @@ func numberOf(t *testing.T, s *apitest.Server) number {
 
 func (n number) now() string { return n.s.Clock.Now().Format(stampLayout) }
 
-// inEvents is a contact as events carry it.
+// inEvents is a contact as it is in events.
 func (n number) inEvents(contact map[string]any) map[string]any {
 	shown := map[string]any{"phone_number_id": *n.account.PhoneNumberID}
 	for _, field := range []string{"id", "object", "phone_number", "name", "email", "metadata", "created_at", "updated_at"} {
@@ -89,7 +89,7 @@ func (n number) inEvents(contact map[string]any) map[string]any {
 	return shown
 }
 
-func TestContacts_LifeOfOne(t *testing.T) {
+func TestContacts_CreateReadUpdateDelete(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	created := n.Post(t, n.path+"/contacts", `{"phone_number":"351910000001","bsuid":"PT.1","username":"@Marta.Reis","name":"Marta Reis",
@@ -111,7 +111,7 @@ func TestContacts_LifeOfOne(t *testing.T) {
 		"type": "contact.created", "created_at": n.now(), "data": map[string]any{"contact": n.inEvents(contact)},
 	}}, since(t, n.s, n.Client, 0))
 
-	heard := 1
+	eventCount := 1
 	change := func(body string, want map[string]any, announced ...any) {
 		t.Helper()
 		n.s.Clock.Move(time.Second)
@@ -122,8 +122,8 @@ func TestContacts_LifeOfOne(t *testing.T) {
 		}
 		require.Equal(t, contact, changed.Data(t), body)
 		require.Equal(t, contact, n.Get(t, path).Data(t), body)
-		events := since(t, n.s, n.Client, heard)
-		if heard += len(events); announced == nil {
+		events := since(t, n.s, n.Client, eventCount)
+		if eventCount += len(events); announced == nil {
 			require.Empty(t, events, body)
 			return
 		}
@@ -152,13 +152,13 @@ func TestContacts_LifeOfOne(t *testing.T) {
 	}
 	require.Equal(t, 404, n.Do(t, "PATCH", path, `{"name":"X"}`).Status)
 	require.Empty(t, n.Get(t, n.path+"/contacts").List(t))
-	require.Len(t, told(t, n.s, n.Client), heard, "a deletion is not announced")
+	require.Len(t, deliveredEvents(t, n.s, n.Client), eventCount, "a deletion records no event")
 	again := n.Post(t, n.path+"/contacts", `{"phone_number":"+351910000001","bsuid":"PT.1"}`)
-	require.Equal(t, 201, again.Status, "who was deleted may come back")
+	require.Equal(t, 201, again.Status, "a deleted contact can be created again")
 	require.NotEqual(t, contact["id"], again.Data(t)["id"])
 }
 
-func TestContacts_AnotherWithTheSame(t *testing.T) {
+func TestContacts_Create_DuplicateIdentifier(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	first := n.Post(t, n.path+"/contacts", `{"phone_number":"+5531987654321"}`).Data(t)
@@ -178,18 +178,18 @@ func TestContacts_AnotherWithTheSame(t *testing.T) {
 		requireRefusal(t, refusal{409, "conflict", "already_exists", want.param}, answer)
 		require.Contains(t, answer.Error(t)["message"], want.of["id"], body)
 	}
-	require.Len(t, told(t, n.s, n.Client), 2)
+	require.Len(t, deliveredEvents(t, n.s, n.Client), 2)
 	other := n.s.Account(t, n.Org)
 	require.Equal(t, 201, n.Post(t, "/"+*other.PhoneNumberID+"/contacts", `{"phone_number":"+5531987654321","bsuid":"BR.2"}`).Status,
 		"each number knows its own contacts")
 	made := n.Post(t, n.path+"/contacts", `{"bsuid":"BR.3"}`, "Idempotency-Key", "one")
-	require.Equal(t, 201, made.Status, "a refusal keeps no key")
+	require.Equal(t, 201, made.Status, "a refusal releases the key")
 	repeated := n.Post(t, n.path+"/contacts", `{"bsuid":"BR.3"}`, "Idempotency-Key", "one")
 	require.Equal(t, string(made.Body), string(repeated.Body))
 	require.Equal(t, "true", repeated.Header.Get("Idempotent-Replayed"))
 }
 
-func TestContacts_OfACustomer(t *testing.T) {
+func TestContacts_NumberOfCustomer_CustomerID(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -201,7 +201,7 @@ func TestContacts_OfACustomer(t *testing.T) {
 	require.Equal(t, map[string]any{"state": "unknown", "updated_at": nil, "source": nil}, made["marketing"])
 }
 
-func TestContacts_BadInput(t *testing.T) {
+func TestContacts_BadInput_Refused(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	path := n.path + "/contacts/" + n.s.Contact(t, n.Org, n.account).ID.String()
@@ -244,14 +244,14 @@ func TestContacts_BadInput(t *testing.T) {
 	}
 }
 
-func TestContacts_Labels(t *testing.T) {
+func TestContacts_Labels_AttachAndDetach(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	label, other := n.s.Label(t, n.Org), n.s.Label(t, n.Org)
 	contact := n.s.Contact(t, n.Org, n.account)
 	path := n.path + "/contacts/" + contact.ID.String()
 	before := n.Get(t, path).Data(t)
-	heard := len(told(t, n.s, n.Client))
+	eventCount := len(deliveredEvents(t, n.s, n.Client))
 	attach := func(id labels.ID) apitest.Answer {
 		return n.Post(t, path+"/labels", map[string]any{"label_id": id})
 	}
@@ -266,7 +266,7 @@ func TestContacts_Labels(t *testing.T) {
 	labeled := map[string]any{"type": "contact.updated", "created_at": n.now(), "data": map[string]any{
 		"contact": n.inEvents(before), "changed_fields": []any{"labels"},
 	}}
-	require.Equal(t, []map[string]any{labeled}, since(t, n.s, n.Client, heard))
+	require.Equal(t, []map[string]any{labeled}, since(t, n.s, n.Client, eventCount))
 
 	n.s.Clock.Move(time.Second)
 	require.Equal(t, result(true), attach(label.ID).Data(t), "again")
@@ -275,23 +275,23 @@ func TestContacts_Labels(t *testing.T) {
 	require.Len(t, n.Get(t, path).Data(t)["labels"], 2)
 	require.Equal(t, 200, n.Do(t, "DELETE", "/labels/"+other.ID.String(), nil).Status)
 	require.Len(t, n.Get(t, path).Data(t)["labels"], 1)
-	heard += 2
-	require.Empty(t, since(t, n.s, n.Client, heard), "deleting a label tells nobody")
+	eventCount += 2
+	require.Empty(t, since(t, n.s, n.Client, eventCount), "deleting a label records no event")
 
 	n.s.Clock.Move(time.Second)
 	require.Equal(t, result(false), n.Do(t, "DELETE", path+"/labels/"+label.ID.String(), nil).Data(t))
 	before["updated_at"], before["labels"] = n.now(), []any{}
 	require.Equal(t, before, n.Get(t, path).Data(t))
-	require.Len(t, since(t, n.s, n.Client, heard), 1)
+	require.Len(t, since(t, n.s, n.Client, eventCount), 1)
 	require.Equal(t, result(false), n.Do(t, "DELETE", path+"/labels/"+label.ID.String(), nil).Data(t), "again")
-	require.Len(t, since(t, n.s, n.Client, heard), 1)
+	require.Len(t, since(t, n.s, n.Client, eventCount), 1)
 
 	second, err := n.s.Orgs.CreateTeam(t.Context(), n.Org, audit.Operator(), "Second")
 	require.NoError(t, err)
 	foreign, err := n.s.Labels.Create(t.Context(), n.Org, labels.Draft{Name: "Theirs", TeamID: &second.ID})
 	require.NoError(t, err)
-	stranger := n.s.Client(t)
-	for name, id := range map[string]labels.ID{"another team's": foreign.ID, "deleted": other.ID, "another organization's": n.s.Label(t, stranger.Org).ID} {
+	otherClient := n.s.Client(t)
+	for name, id := range map[string]labels.ID{"another team's": foreign.ID, "deleted": other.ID, "another organization's": n.s.Label(t, otherClient.Org).ID} {
 		requireRefusal(t, refusal{404, "not_found", "resource_not_found", "label_id"}, attach(id))
 		requireRefusal(t, refusal{404, "not_found", "resource_not_found", ""}, n.Do(t, "DELETE", path+"/labels/"+id.String(), nil))
 		requireRefusal(t, refusal{404, "not_found", "resource_not_found", ""}, // of two unknown ids that of the contact is reported
@@ -310,21 +310,21 @@ func TestContacts_Labels(t *testing.T) {
 	require.Equal(t, string(once.Body), string(n.Post(t, path+"/labels", map[string]any{"label_id": label.ID}, "Idempotency-Key", "one").Body))
 }
 
-func TestContacts_BulkLabel(t *testing.T) {
+func TestContacts_BulkLabel_CountsAndErrors(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	label := n.s.Label(t, n.Org)
 	elsewhere := n.s.Account(t, n.Org)
-	stranger := numberOf(t, n.s)
+	otherClient := numberOf(t, n.s)
 	mine := []any{}
 	for range 5 {
 		mine = append(mine, n.s.Contact(t, n.Org, n.account).ID.String())
 	}
 	notMine := []any{
-		n.s.Contact(t, n.Org, elsewhere).ID.String(), n.s.Contact(t, stranger.Org, stranger.account).ID.String(),
+		n.s.Contact(t, n.Org, elsewhere).ID.String(), n.s.Contact(t, otherClient.Org, otherClient.account).ID.String(),
 		unknown(mine[0].(string)),
 	}
-	heard := len(told(t, n.s, n.Client))
+	eventCount := len(deliveredEvents(t, n.s, n.Client))
 	bulk := func(operation string, ids ...any) map[string]any {
 		t.Helper()
 		answer := n.Post(t, n.path+"/contacts/bulk_label", map[string]any{"contact_ids": ids, "label_id": label.ID, "operation": operation})
@@ -338,7 +338,7 @@ func TestContacts_BulkLabel(t *testing.T) {
 		}
 	}
 	require.Equal(t, counts(2, 2, 0, 0, "attached"), bulk("attach", mine[0], mine[1]))
-	events := since(t, n.s, n.Client, heard)
+	events := since(t, n.s, n.Client, eventCount)
 	require.Len(t, events, 2)
 	for i, event := range events {
 		shown := n.Get(t, n.path+"/contacts/"+mine[i].(string)).Data(t)
@@ -352,7 +352,7 @@ func TestContacts_BulkLabel(t *testing.T) {
 	require.Equal(t, counts(3, 0, 0, 3, "detached"), bulk("detach", notMine...))
 	require.Equal(t, counts(3, 1, 2, 0, "detached"), bulk("detach", mine[0], mine[0], mine[0]))
 	require.Equal(t, counts(5, 4, 1, 0, "detached"), bulk("detach", mine...))
-	require.Len(t, since(t, n.s, n.Client, heard), 10)
+	require.Len(t, since(t, n.s, n.Client, eventCount), 10)
 
 	many := make([]any, 1001)
 	for i := range many {
@@ -378,7 +378,7 @@ func TestContacts_BulkLabel(t *testing.T) {
 	}
 }
 
-func TestContacts_FiltersAndPages(t *testing.T) {
+func TestContacts_List_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	made := map[string]string{}

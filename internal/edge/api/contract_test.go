@@ -11,8 +11,8 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// notServedYet are the operations that later work brings. A route that is served must
-// leave this list, and nothing else may be missing.
+// notServedYet are the operations without a handler. A route that gets a handler must be removed from
+// this list.
 func notServedYet() []string {
 	return []string{
 		"listMessages", "sendMessage", "validateMessage", "getMessage", "getMessageMedia",
@@ -22,7 +22,7 @@ func notServedYet() []string {
 	}
 }
 
-func TestContract_RoutesServedAreItsPaths(t *testing.T) {
+func TestContract_Routes_AllServedOrListed(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	var served, declared []string
@@ -35,7 +35,7 @@ func TestContract_RoutesServedAreItsPaths(t *testing.T) {
 	require.ElementsMatch(t, declared, slices.Concat(served, notServedYet()))
 }
 
-func TestContract_CodesAreTheFaults(t *testing.T) {
+func TestContract_Codes_EqualThoseOfFault(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.Load()
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestContract_CodesAreTheFaults(t *testing.T) {
 	require.ElementsMatch(t, codes, contract.Enum("ErrorCode"))
 }
 
-func TestContract_EventsAreTheSpecificationsSixteen(t *testing.T) {
+func TestContract_Events_EqualThoseOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.Load()
 	require.NoError(t, err)

@@ -37,10 +37,10 @@ func listConversations(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.unlessKnown(answer)
+	return c.withETag(answer)
 }
 
-// conversationFilter reads what the contract has checked.
+// conversationFilter reads the filter from a query that the contract has checked.
 func conversationFilter(query url.Values) (filter conversations.Filter, err error) {
 	filter.Status = conversations.Status(query.Get("status"))
 	if filter.ContactID, err = queryID[contacts.ID](query, "contact_id"); err != nil {
@@ -103,7 +103,7 @@ func labelConversation(c *call, label labels.ID, attach bool) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusOK, itself[conversations.LabelResource], func(ctx context.Context) (conversations.LabelResource, error) {
+	return write(c, http.StatusOK, asIs[conversations.LabelResource], func(ctx context.Context) (conversations.LabelResource, error) {
 		return c.cell.Conversations.Label(ctx, c.org(), account, id, label, attach)
 	})
 }

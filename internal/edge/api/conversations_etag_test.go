@@ -20,7 +20,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-func TestConversations_NotModified(t *testing.T) {
+func TestConversations_ETag_NotModified(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	empty := n.Get(t, n.path+"/conversations")
@@ -42,8 +42,8 @@ func TestConversations_NotModified(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, n.Get(t, n.path+"/conversations?limit=0", "If-None-Match", tag).Status)
 }
 
-// desk is an inbox that a property changes at random.
-type desk struct {
+// inbox is a number with conversations that a property test changes at random.
+type inbox struct {
 	number
 
 	customer customers.Customer
@@ -54,10 +54,10 @@ type desk struct {
 	serial   int
 }
 
-func newDesk(t *testing.T, s *apitest.Server) *desk {
+func newInbox(t *testing.T, s *apitest.Server) *inbox {
 	t.Helper()
 	client := s.Client(t)
-	d := &desk{customer: s.Customer(t, client.Org)}
+	d := &inbox{customer: s.Customer(t, client.Org)}
 	account := s.AccountOf(t, client.Org, &d.customer.ID)
 	d.number = number{Client: client, s: s, account: account, path: "/" + *account.PhoneNumberID}
 	for i := range 4 {
@@ -71,7 +71,7 @@ func newDesk(t *testing.T, s *apitest.Server) *desk {
 }
 
 // edit makes one of the changes that a page may show, or one that no page shows.
-func (d *desk) edit(t *testing.T, r *rapid.T) {
+func (d *inbox) edit(t *testing.T, r *rapid.T) {
 	t.Helper()
 	d.serial++
 	pick := func(from []string) string { return rapid.SampledFrom(from).Draw(r, "which") }
@@ -118,11 +118,11 @@ func (d *desk) edit(t *testing.T, r *rapid.T) {
 
 var unshown = regexp.MustCompile(`"(request_id|next_cursor)":("[^"]*"|null)`)
 
-// TestConversations_NotModifiedExactlyWhenNothingShownChanged: over random edits a page is
-// 304 when and only when it would show the same.
-func TestConversations_NotModifiedExactlyWhenNothingShownChanged(t *testing.T) {
+// TestConversations_ETagAfterRandomEdits_304IffPageIsTheSame makes random edits. A page must answer 304
+// if, and only if, its content is the same as before.
+func TestConversations_ETagAfterRandomEdits_304IffPageIsTheSame(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, apitest.New(t))
+	d := newInbox(t, apitest.New(t))
 	queries := []string{"", "?limit=2", "?status=open", "?unread=true&limit=3", "?label_id=" + d.labels[0], "?updated_since=2020-01-01T00:00:00Z"}
 	type page struct{ tag, shown string }
 	pages := map[string]page{}
@@ -161,9 +161,9 @@ func (n number) sent(t *testing.T, contact contacts.ID, at time.Time) {
 	require.NoError(t, n.trySend(t, contact, at))
 }
 
-// TestConversations_PagesUnderChange: whoever walks the inbox while others write sees each
-// conversation that did not change exactly once, in its order.
-func TestConversations_PagesUnderChange(t *testing.T) {
+// TestConversations_WalkDuringWrites_UnchangedOnce reads the list page by page while other clients
+// write. Each conversation that did not change must be on exactly one page, in order.
+func TestConversations_WalkDuringWrites_UnchangedOnce(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	start, quiet, busy := n.s.Clock.Now(), []string{}, []contacts.ID{}
@@ -178,7 +178,7 @@ func TestConversations_PagesUnderChange(t *testing.T) {
 		}
 	}
 	for range 5 {
-		quiet = append(quiet, n.unsaid(t))
+		quiet = append(quiet, n.emptyConversation(t))
 	}
 	want := slices.DeleteFunc(walk(t, n.Client, n.path+"/conversations?limit=100"), func(id string) bool { return !slices.Contains(quiet, id) })
 	require.Len(t, want, len(quiet))
@@ -207,8 +207,9 @@ func TestConversations_PagesUnderChange(t *testing.T) {
 	group.Wait()
 }
 
-// TestContacts_PagesUnderChange: the same for contacts, some of which come, go and change.
-func TestContacts_PagesUnderChange(t *testing.T) {
+// TestContacts_WalkDuringWrites_UnchangedOnce is the same for contacts, some of which are created,
+// updated and deleted meanwhile.
+func TestContacts_WalkDuringWrites_UnchangedOnce(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	quiet, busy := []string{}, []contacts.ID{}

@@ -26,7 +26,7 @@ func (n number) user(t *testing.T, name, email string) orgs.User {
 	return user
 }
 
-// received has a contact write at that moment.
+// received records a message of a contact at that time.
 func (n number) received(t *testing.T, contact contacts.ID, at time.Time) conversations.Thread {
 	t.Helper()
 	threads, err := postgres.InTx(t.Context(), n.s.DB, n.Org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
@@ -36,7 +36,7 @@ func (n number) received(t *testing.T, contact contacts.ID, at time.Time) conver
 	return threads[0]
 }
 
-func TestConversations_LifeOfOne(t *testing.T) {
+func TestConversations_ReadUpdateReopen(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	marta, rui := n.user(t, "Marta", "marta@example.com"), n.user(t, "", "rui@example.com")
@@ -54,7 +54,7 @@ func TestConversations_LifeOfOne(t *testing.T) {
 	}, conversation)
 	require.Equal(t, []map[string]any{conversation}, n.Get(t, n.path+"/conversations").List(t))
 
-	heard := len(told(t, n.s, n.Client))
+	eventCount := len(deliveredEvents(t, n.s, n.Client))
 	change := func(body any, want map[string]any, announced ...map[string]any) {
 		t.Helper()
 		n.s.Clock.Move(time.Second)
@@ -65,14 +65,14 @@ func TestConversations_LifeOfOne(t *testing.T) {
 		}
 		require.Equal(t, conversation, changed.Data(t))
 		require.Equal(t, conversation, n.Get(t, path).Data(t))
-		events := since(t, n.s, n.Client, heard)
+		events := since(t, n.s, n.Client, eventCount)
 		require.Len(t, events, len(announced))
 		for i, event := range events {
 			require.Equal(t, n.now(), event["created_at"])
 			delete(event, "created_at")
 			require.Equal(t, announced[i], event)
 		}
-		heard += len(events)
+		eventCount += len(events)
 	}
 	assigned := func(status string, to, previous any) map[string]any {
 		return map[string]any{"type": "conversation.assigned", "data": map[string]any{
@@ -107,7 +107,7 @@ func TestConversations_LifeOfOne(t *testing.T) {
 	n.s.Clock.Move(time.Second)
 	n.received(t, contact.ID, said.Add(-time.Hour))
 	conversation["status"], conversation["unread_count"], conversation["updated_at"] = "open", 2.0, n.now()
-	require.Equal(t, conversation, n.Get(t, path).Data(t), "a message opens it again, and an old one is not the last")
+	require.Equal(t, conversation, n.Get(t, path).Data(t), "a message reopens it, and an older message does not change last_message_at")
 
 	n.s.Clock.Move(time.Second)
 	n.Do(t, "PATCH", n.path+"/contacts/"+contact.ID.String(), `{"name":"Renamed"}`)
@@ -123,12 +123,12 @@ func TestConversations_LifeOfOne(t *testing.T) {
 	require.Empty(t, n.Get(t, n.path+"/conversations").List(t))
 }
 
-func TestConversations_BadInput(t *testing.T) {
+func TestConversations_BadInput_Refused(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	path := n.path + "/conversations/" + n.s.Conversation(t, n.Org, n.account).ID.String()
-	stranger := numberOf(t, n.s)
-	theirs := stranger.user(t, "Stranger", "stranger@example.com")
+	otherClient := numberOf(t, n.s)
+	theirs := otherClient.user(t, "Stranger", "stranger@example.com")
 	for body, param := range map[string]string{
 		`{"status":"closed"}`: "status", `{"status":null}`: "status", `{"assigned_to":"1"}`: "assigned_to", `{"assigned_to":1}`: "assigned_to",
 		`{"assigned_to":"` + theirs.ID.String() + `"}`:                               "assigned_to",
@@ -150,14 +150,14 @@ func TestConversations_BadInput(t *testing.T) {
 	requireRefusal(t, refusal{400, "invalid_request_error", "invalid_limit", "limit"}, n.Get(t, n.path+"/conversations?limit=0"))
 }
 
-func TestConversations_Labels(t *testing.T) {
+func TestConversations_Labels_AttachAndDetach(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	label := n.s.Label(t, n.Org)
 	made := n.s.Conversation(t, n.Org, n.account)
 	path := n.path + "/conversations/" + made.ID.String()
 	conversation := n.Get(t, path).Data(t)
-	heard := len(told(t, n.s, n.Client))
+	eventCount := len(deliveredEvents(t, n.s, n.Client))
 	result := func(attached bool) map[string]any {
 		return map[string]any{"conversation_id": made.ID.String(), "label_id": label.ID.String(), "attached": attached}
 	}
@@ -177,7 +177,7 @@ func TestConversations_Labels(t *testing.T) {
 	n.s.Clock.Move(time.Second)
 	require.Equal(t, result(false), n.Do(t, "DELETE", path+"/labels/"+label.ID.String(), nil).Data(t))
 	require.Equal(t, conversation, n.Get(t, path).Data(t), "again")
-	require.Empty(t, since(t, n.s, n.Client, heard), "labels of conversations are not announced")
+	require.Empty(t, since(t, n.s, n.Client, eventCount), "labels of conversations record no event")
 
 	second, err := n.s.Orgs.CreateTeam(t.Context(), n.Org, audit.Operator(), "Second")
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestConversations_Labels(t *testing.T) {
 	requireRefusal(t, refusal{400, "invalid_request_error", "missing_required_field", "label_id"}, n.Post(t, path+"/labels", `{}`))
 }
 
-// read has all of a conversation read.
+// read marks all of a conversation as read.
 func (n number) read(t *testing.T, id string) {
 	t.Helper()
 	var parsed conversations.ID
@@ -201,8 +201,8 @@ func (n number) read(t *testing.T, id string) {
 	require.NoError(t, err)
 }
 
-// unsaid makes a conversation in which nothing was said.
-func (n number) unsaid(t *testing.T) string {
+// emptyConversation creates a conversation without messages.
+func (n number) emptyConversation(t *testing.T) string {
 	t.Helper()
 	made := n.s.Conversation(t, n.Org, n.account)
 	_, err := postgres.InTx(t.Context(), n.s.DB, n.Org, func(tx *postgres.Tx) (int64, error) {
@@ -213,7 +213,7 @@ func (n number) unsaid(t *testing.T) string {
 	return made.ID.String()
 }
 
-func TestConversations_OrderAndFilters(t *testing.T) {
+func TestConversations_List_OrderAndFilters(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	marta := n.user(t, "Marta", "marta@example.com")
@@ -223,7 +223,7 @@ func TestConversations_OrderAndFilters(t *testing.T) {
 	// The time of the last message of each; two share one, two have none.
 	for i, at := range []int{30, 10, 20, 20, -1, -1} {
 		if at < 0 {
-			made[fmt.Sprint(i)] = n.unsaid(t)
+			made[fmt.Sprint(i)] = n.emptyConversation(t)
 		} else {
 			contact := n.s.Contact(t, n.Org, n.account)
 			made[fmt.Sprint(i)] = n.received(t, contact.ID, start.Add(time.Duration(at)*time.Second)).ID.String()
@@ -266,7 +266,7 @@ func TestConversations_OrderAndFilters(t *testing.T) {
 		"contact_id=" + with["1"] + "&status=open":                       "",
 	} {
 		if strings.HasSuffix(query, "00:00:00Z") {
-			want = "534102" // changed last, then made last
+			want = "534102" // by last change, then by creation, newest first
 		}
 		ids := make([]string, len(want))
 		for i, place := range strings.Split(want, "") {
@@ -278,7 +278,7 @@ func TestConversations_OrderAndFilters(t *testing.T) {
 	}
 }
 
-// trySend has a message sent to a contact at that moment.
+// trySend records a message to a contact at that time.
 func (n number) trySend(t *testing.T, contact contacts.ID, at time.Time) error {
 	t.Helper()
 	_, err := postgres.InTx(t.Context(), n.s.DB, n.Org, func(tx *postgres.Tx) ([]conversations.Thread, error) {

@@ -27,7 +27,8 @@ func createCustomer(c *call) (reply, error) {
 	})
 }
 
-// customerWithAccounts is the one answer that also carries the customer's numbers.
+// customerWithAccounts is the answer to GET /customers/{id}. No other answer has the customer's
+// numbers.
 type customerWithAccounts struct {
 	customers.Resource
 

@@ -19,8 +19,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// eventsOf are the types of the organization's events in the order of their ids; each body
-// is held against the contract.
+// eventsOf are the types of the organization's events in the order of their ids. It checks each body
+// against the contract.
 func eventsOf(t *testing.T, s *apitest.Server, client *apitest.Client) (types []string) {
 	t.Helper()
 	type row struct {
@@ -42,7 +42,7 @@ SELECT type, body FROM events WHERE org_id = @org_id ORDER BY id`, nil)
 	return types
 }
 
-func TestCustomers_LifeOfOne(t *testing.T) {
+func TestCustomers_CreateReadUpdateArchive(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -97,7 +97,7 @@ func TestCustomers_LifeOfOne(t *testing.T) {
 	require.Equal(t, "customer.updated", eventsOf(t, s, client)[7])
 }
 
-// requireFetched holds the one answer with the customer's numbers against the others.
+// requireFetched checks that the answer with the customer's numbers otherwise equals the other answers.
 func requireFetched(t *testing.T, client *apitest.Client, customer map[string]any) {
 	t.Helper()
 	want := maps.Clone(customer)
@@ -107,7 +107,7 @@ func requireFetched(t *testing.T, client *apitest.Client, customer map[string]an
 	require.Equal(t, want, answer.Data(t))
 }
 
-func TestCustomers_PatchArchives(t *testing.T) {
+func TestCustomers_PatchStatus_Archives(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -129,7 +129,7 @@ func TestCustomers_PatchArchives(t *testing.T) {
 	require.Len(t, eventsOf(t, s, client), 3)
 }
 
-func TestCustomers_BadInput(t *testing.T) {
+func TestCustomers_BadInput_Refused(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -182,7 +182,7 @@ func TestCustomers_BadInput(t *testing.T) {
 	}
 }
 
-func TestCustomers_SeveralTeams(t *testing.T) {
+func TestCustomers_SeveralTeams_TeamIDRequired(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -193,7 +193,7 @@ func TestCustomers_SeveralTeams(t *testing.T) {
 	require.Equal(t, second.ID.String(), client.Post(t, "/customers", map[string]any{"name": "Bay", "team_id": second.ID}).Data(t)["team_id"])
 }
 
-func TestCustomers_Once(t *testing.T) {
+func TestCustomers_IdempotencyKey_OneCustomerOneEvent(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -205,7 +205,7 @@ func TestCustomers_Once(t *testing.T) {
 	require.Equal(t, []string{"customer.created"}, eventsOf(t, s, client))
 }
 
-func TestCustomers_NeedAPlanThatIncludesThem(t *testing.T) {
+func TestCustomers_PlanWithoutThem_Refused(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -230,7 +230,7 @@ func TestCustomers_NeedAPlanThatIncludesThem(t *testing.T) {
 	}
 	set(orgs.Change{Plan: new("platform")})
 	require.Equal(t, []string{"customer.created"}, eventsOf(t, s, client))
-	require.Equal(t, 201, client.Post(t, "/customers", `{"name":"Bay"}`, "Idempotency-Key", "one").Status, "a refusal keeps no key")
+	require.Equal(t, 201, client.Post(t, "/customers", `{"name":"Bay"}`, "Idempotency-Key", "one").Status, "a refusal releases the key")
 
 	set(orgs.Change{Subscription: new(orgs.Inactive)})
 	inactive := refusal{402, "permission_error", "subscription_inactive", ""}
@@ -238,7 +238,7 @@ func TestCustomers_NeedAPlanThatIncludesThem(t *testing.T) {
 	require.Equal(t, 200, client.Get(t, path).Status)
 }
 
-func TestCustomers_FiltersAndPages(t *testing.T) {
+func TestCustomers_List_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// readInput checks the query against the contract and reads the body, which the
-// fingerprint of an idempotent request needs as it came.
+// readInput checks the query against the contract and reads the whole body. The fingerprint of an
+// idempotent request is made from the bytes of the body.
 func readInput(c *call) error {
 	operation := c.route.operation
 	if operation == nil {
@@ -45,30 +45,30 @@ func readInput(c *call) error {
 		return errTooLarge
 	}
 	if err != nil {
-		return fault.New(fault.InvalidFieldValue, "The body could not be read to its end.")
+		return fault.New(fault.InvalidFieldValue, "The request body is incomplete: it is shorter than its Content-Length, or its chunks are malformed.")
 	}
 	c.body = body
 	return nil
 }
 
-var errTooLarge = fault.New(fault.RequestTooLarge, "The body is larger than %d bytes.", jsonin.MaxBodyBytes)
+var errTooLarge = fault.New(fault.RequestTooLarge, "The request body is larger than %d bytes.", jsonin.MaxBodyBytes)
 
 func checkMediaType(header http.Header) error {
 	for _, encoding := range header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return fault.New(fault.UnsupportedMediaType, "Bodies must be sent without Content-Encoding.")
+			return fault.New(fault.UnsupportedMediaType, "The request body must not be compressed. Send it without Content-Encoding.")
 		}
 	}
 	media, params, err := mime.ParseMediaType(strings.Join(header.Values("Content-Type"), ", "))
 	charset, given := params["charset"]
 	if err != nil || media != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
-		return fault.New(fault.UnsupportedMediaType, "The body must be JSON in UTF-8, sent with `Content-Type: application/json`.")
+		return fault.New(fault.UnsupportedMediaType, "The request body must be JSON in UTF-8, sent with `Content-Type: application/json`.")
 	}
 	return nil
 }
 
-// decode reads the body into a Draft or Patch: strictly, then by the contract's schema. A
-// body that may be left out and was is an empty object.
+// decode parses the body strictly, checks it against the contract's schema and reads it into a Draft
+// or Patch. Where the contract makes the body optional, a missing one is an empty object.
 func decode[T any](c *call) (T, error) {
 	var none T
 	var document jsonin.Document
@@ -84,8 +84,8 @@ func decode[T any](c *call) (T, error) {
 	return jsonin.Into[T](document)
 }
 
-// readQuery refuses parameters that the operation does not have and values that its
-// schemas do not allow.
+// readQuery refuses parameters that the operation does not have, and values that its schemas do not
+// allow.
 func readQuery(c *call) error {
 	query, err := url.ParseQuery(c.request.URL.RawQuery)
 	if err != nil {
@@ -116,7 +116,7 @@ func checkParameter(parameter openapi.Parameter, values []string) error {
 		if len(values) > 1 {
 			return fault.Invalid(parameter.Name, "was given more than once")
 		}
-		return nil // limit and cursor have codes of their own
+		return nil // sliceOf checks limit and cursor, which have their own codes
 	case len(values) > 1:
 		return fault.Invalid(parameter.Name, "was given more than once")
 	case !utf8.ValidString(values[0]) || strings.Contains(values[0], "\x00"):
@@ -126,7 +126,7 @@ func checkParameter(parameter openapi.Parameter, values []string) error {
 	}
 }
 
-// printable cuts what a caller sent before it is repeated in an answer.
+// printable shortens a name that a caller sent, before an answer repeats it.
 func printable(name string) string {
 	const most = 100
 	quoted := strings.Trim(strconv.QuoteToASCII(name), `"`)
@@ -135,8 +135,8 @@ func printable(name string) string {
 
 var integer = regexp.MustCompile(`^-?[0-9]{1,15}$`)
 
-// typed is a value as its schema expects it; what does not look like one stays text, and
-// the schema says so.
+// typed converts text to the type that its schema expects. Text that has not that form stays text, and
+// the schema then refuses it.
 func typed(text, kind string) any {
 	switch {
 	case kind == "integer" && integer.MatchString(text):
@@ -148,8 +148,8 @@ func typed(text, kind string) any {
 	}
 }
 
-// list answers one page of a list. The cursor is bound to everything else in the query
-// and to the path, so that it cannot be used for another walk.
+// list answers one page of a list. The cursor is bound to the path and to the filters, so that it
+// cannot be used for another list.
 func list[T, P, R any](
 	c *call, resource func(T) R, page func(context.Context, orgs.ID, paging.Slice[P]) (paging.Page[T, P], error),
 ) (reply, error) {
@@ -181,7 +181,7 @@ func sliceOf[P any](c *call) (paging.Slice[P], error) {
 	if text, given := c.query["limit"]; given {
 		limit, err := strconv.Atoi(text[0])
 		if err != nil || strconv.Itoa(limit) != text[0] || limit < 1 || limit > paging.MaxLimit {
-			return slice, fault.New(fault.InvalidLimit, "The parameter `limit` must be a number from 1 to %d.", paging.MaxLimit).At("limit")
+			return slice, fault.New(fault.InvalidLimit, "The parameter `limit` must be a whole number from 1 to %d.", paging.MaxLimit).At("limit")
 		}
 		slice.Limit = limit
 	}
@@ -195,7 +195,7 @@ func sliceOf[P any](c *call) (paging.Slice[P], error) {
 	return slice, nil
 }
 
-// walkOf is what a cursor belongs to: the path and every parameter but those of the page.
+// walkOf is the list that a cursor is bound to: the path and all parameters except limit and cursor.
 func walkOf(c *call) paging.List {
 	filters := maps.Clone(c.query)
 	delete(filters, "limit")

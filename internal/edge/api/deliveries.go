@@ -24,7 +24,7 @@ func listDeliveries(c *call) (reply, error) {
 	})
 }
 
-// deliveryFilter reads what the contract has checked.
+// deliveryFilter reads the filter from a query that the contract has checked.
 func deliveryFilter(query url.Values) (filter webhooks.Filter, err error) {
 	if given := query.Get("subscription_id"); given != "" {
 		var id webhooks.SubscriptionID
@@ -49,7 +49,7 @@ func deliveryFilter(query url.Values) (filter webhooks.Filter, err error) {
 	return filter, err
 }
 
-// queryTime reads a moment of the query; nil when it was not given.
+// queryTime reads a time of the query; nil when the query has none.
 func queryTime(query url.Values, name string) (*time.Time, error) {
 	given := query.Get(name)
 	if given == "" {

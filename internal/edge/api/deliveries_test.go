@@ -18,7 +18,7 @@ import (
 
 const deliveries = "/webhook_deliveries"
 
-// killAll sets the client's deliveries dead.
+// killAll sets the status of the client's deliveries to dead.
 func killAll(t *testing.T, client *apitest.Client) {
 	t.Helper()
 	_, err := postgres.InTx(t.Context(), client.World.DB, client.Org, func(tx *postgres.Tx) (int64, error) {
@@ -28,8 +28,9 @@ UPDATE webhook_deliveries SET status = 'dead', troubled = true, attempt_count = 
 	require.NoError(t, err)
 }
 
-// TestDeliveries_PayloadIsWhatWasPosted, to the byte, for what JSON libraries like to change.
-func TestDeliveries_PayloadIsWhatWasPosted(t *testing.T) {
+// TestDeliveries_Payload_EqualsPostedBytes uses values that JSON libraries change when they decode and
+// encode them.
+func TestDeliveries_Payload_EqualsPostedBytes(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client, endpoint := s.Client(t), receiver.New(t)
@@ -69,7 +70,7 @@ func TestDeliveries_PayloadIsWhatWasPosted(t *testing.T) {
 	}
 }
 
-func TestDeliveries_OfOneThatFailed(t *testing.T) {
+func TestDeliveries_Failed_ShowsAttempts(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client, endpoint := s.Client(t), receiver.New(t)
@@ -103,15 +104,15 @@ func TestDeliveries_OfOneThatFailed(t *testing.T) {
 	require.EqualValues(t, 1, client.Get(t, subscriptions+"/"+subscription["id"].(string)).Data(t)["consecutive_failures"])
 }
 
-// TestDeliveries_Filters: each alone, together, and over pages.
-func TestDeliveries_Filters(t *testing.T) {
+// TestDeliveries_List_Filters uses each filter alone, all together, and over several pages.
+func TestDeliveries_List_Filters(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
 	one, two := subscribe(t, client, "https://example.com/1")["id"].(string), subscribe(t, client, "https://example.com/2")["id"].(string)
-	stranger := s.Client(t)
-	foreign := subscribe(t, stranger, "https://example.com/")["id"].(string)
-	s.Customer(t, stranger.Org)
+	otherClient := s.Client(t)
+	foreign := subscribe(t, otherClient, "https://example.com/")["id"].(string)
+	s.Customer(t, otherClient.Org)
 	for range 3 {
 		s.Clock.Move(time.Second)
 		s.Customer(t, client.Org)
@@ -159,7 +160,7 @@ func TestDeliveries_Filters(t *testing.T) {
 	require.Len(t, walk(t, client, deliveries+"?limit=100"), 2, "kept for 30 days")
 }
 
-func TestDeliveries_BadFilters(t *testing.T) {
+func TestDeliveries_List_BadFilters(t *testing.T) {
 	t.Parallel()
 	client := apitest.New(t).Client(t)
 	for query, want := range map[string][2]string{
@@ -188,7 +189,7 @@ func TestDeliveries_BadFilters(t *testing.T) {
 	}
 }
 
-func TestReplay_ThroughTheAPI(t *testing.T) {
+func TestDeliveries_Replay_OneAndMany(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -237,8 +238,8 @@ func TestReplay_ThroughTheAPI(t *testing.T) {
 	count(0, 0, `{}`)
 }
 
-// TestSubscriptionTest_OfEveryEvent answers the delivery; its payload is the contract's example.
-func TestSubscriptionTest_OfEveryEvent(t *testing.T) {
+// TestSubscriptions_Test_EveryEvent: the answer is the delivery, whose payload is the contract's example.
+func TestSubscriptions_Test_EveryEvent(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)

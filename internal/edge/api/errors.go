@@ -23,7 +23,7 @@ type statusRow struct {
 	kind   string
 }
 
-// statuses is the only place where a code meets HTTP. A test holds it against the codes.
+// statuses maps each code to its HTTP status and type. A test checks that no code is missing.
 var statuses = map[fault.Code]statusRow{ //nolint:gochecknoglobals // a table, never written
 	fault.InvalidPhoneNumber:   {http.StatusBadRequest, invalidRequestError},
 	fault.InvalidTemplateName:  {http.StatusBadRequest, invalidRequestError},
@@ -85,5 +85,5 @@ func statusOf(code fault.Code) statusRow {
 
 func errorType(code fault.Code) string { return statuses[code].kind }
 
-// wholeSeconds rounds up: a caller who waits that long is not early.
+// wholeSeconds rounds up, so that a caller who waits that long is not too early.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 )
 
-func TestStatuses_HaveARowForEveryCode(t *testing.T) {
+func TestStatuses_EveryCode_HasARow(t *testing.T) {
 	t.Parallel()
 	require.Len(t, statuses, len(fault.Codes()))
 	for _, code := range fault.Codes() {

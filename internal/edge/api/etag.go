@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// unlessKnown gives a page a tag of all that it shows, and leaves the page out for a caller
-// who has it already. What differs each time is no part of the tag: the request id, and the
-// seal of the cursor, which stands for the last row shown.
-func (c *call) unlessKnown(answer reply) (reply, error) {
+// withETag adds an ETag to a page of a list, or answers 304 when the caller sent the same tag in
+// If-None-Match. The tag is a hash of the rows and of has_more. The request id and the cursor are left
+// out, because they differ each time; the cursor only repeats the position of the last row.
+func (c *call) withETag(answer reply) (reply, error) {
 	page, is := answer.body.(listEnvelope)
 	if !is {
 		return reply{}, fmt.Errorf("a %T has no tag", answer.body)
@@ -28,7 +28,7 @@ func (c *call) unlessKnown(answer reply) (reply, error) {
 	}
 	tag := base64.RawURLEncoding.EncodeToString(digest.Sum(nil)[:18])
 	header := http.Header{"Etag": {`W/"` + tag + `"`}, "Cache-Control": revalidate}
-	if known(c.request.Header.Values("If-None-Match"), tag) {
+	if matchesTag(c.request.Header.Values("If-None-Match"), tag) {
 		return reply{status: http.StatusNotModified, header: header}, nil
 	}
 	answer.header = header
@@ -37,9 +37,9 @@ func (c *call) unlessKnown(answer reply) (reply, error) {
 
 var revalidate = []string{"private, no-cache"}
 
-// known tells whether a caller who sent these values of If-None-Match has the tag. They are
-// compared weakly: the mark before a tag does not count.
-func known(values []string, tag string) bool {
+// matchesTag tells whether values of If-None-Match contain the tag. The comparison is weak: `W/` is
+// ignored.
+func matchesTag(values []string, tag string) bool {
 	for _, value := range values {
 		for candidate := range strings.SplitSeq(value, ",") {
 			candidate = strings.TrimSpace(candidate)

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// linked is an event with the rows that it is linked to.
+// linked is an event with the ids in its columns for request, contact and resource.
 type linked struct {
 	Type       string
 	RequestID  *apilogs.RequestID
@@ -22,7 +22,7 @@ type linked struct {
 	ResourceID *customers.ID
 }
 
-// requestOf is the id that the answer carries.
+// requestOf is the request id of an answer.
 func requestOf(t *testing.T, answer apitest.Answer) *apilogs.RequestID {
 	t.Helper()
 	var id apilogs.RequestID
@@ -30,8 +30,8 @@ func requestOf(t *testing.T, answer apitest.Answer) *apilogs.RequestID {
 	return &id
 }
 
-// An event names the request that caused it, its contact, and what else it is about.
-func TestEvents_LinkedToRequestContactAndResource(t *testing.T) {
+// An event has the ids of the request that caused it, of its contact and of its resource.
+func TestEvents_Recorded_HaveRequestContactAndResource(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
 	customer := n.Post(t, "/customers", `{"name":"Bay Bakery"}`)

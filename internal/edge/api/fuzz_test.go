@@ -11,8 +11,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-// FuzzBearer demands that nothing but an issued key opens the door, and that whoever is
-// turned away is told so in the envelope.
+// FuzzBearer checks that only an issued key is accepted, and that every other value of the
+// Authorization header is refused with an error envelope.
 func FuzzBearer(f *testing.F) {
 	s := apitest.With(f, apitest.Options{Guesses: ratelimit.Limit{PerSecond: 1_000, Burst: 1_000_000}})
 	s.Client(f)

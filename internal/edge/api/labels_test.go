@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-func TestLabels_LifeOfOne(t *testing.T) {
+func TestLabels_CreateReadUpdateDelete(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -41,13 +41,13 @@ func TestLabels_LifeOfOne(t *testing.T) {
 	require.Equal(t, 404, client.Do(t, "DELETE", path, nil).Status)
 }
 
-func TestLabels_ColorIsGrayUnlessGiven(t *testing.T) {
+func TestLabels_NoColor_IsGray(t *testing.T) {
 	t.Parallel()
 	client := apitest.New(t).Client(t)
 	require.Equal(t, "gray", client.Post(t, "/labels", `{"name":"VIP"}`).Data(t)["color"])
 }
 
-func TestLabels_SeveralTeams(t *testing.T) {
+func TestLabels_SeveralTeams_TeamIDRequired(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -58,7 +58,7 @@ func TestLabels_SeveralTeams(t *testing.T) {
 	require.Equal(t, 201, client.Post(t, "/labels", map[string]any{"name": "VIP", "team_id": client.Team}).Status, "names are unique in a team")
 }
 
-func TestLabels_Pages(t *testing.T) {
+func TestLabels_List_EveryPageSize(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// leased is once for a route that calls the provider before it answers: its key is held by
-// a lease over several transactions. The last of them keeps the answer, which may be a
-// refusal of the provider's.
+// leased is once for a route that calls the provider before it answers. A lease holds the
+// Idempotency-Key over several transactions. The last transaction stores the answer, which may be a
+// refusal of the provider.
 func leased(c *call, k *keeper) (reply, error) {
 	unwitnessed := c.ctx()
 	lease, err := inTx(unwitnessed, c, func(tx *postgres.Tx) (idempotency.Lease, error) {
@@ -34,16 +34,17 @@ func leased(c *call, k *keeper) (reply, error) {
 	case err == nil:
 		return k.keepAlone(answer)
 	default:
-		return reply{}, errors.Join(err, k.giveUp(unwitnessed, lease, err))
+		return reply{}, errors.Join(err, k.endLease(unwitnessed, lease, err))
 	}
 }
 
-const giveUpTimeout = 2 * time.Second
+const endLeaseTimeout = 2 * time.Second
 
-// giveUp ends the lease of a request that was refused before it did anything. Of one that
-// may have done something it lapses, and the same request finds out when it comes again.
-func (k *keeper) giveUp(ctx context.Context, lease idempotency.Lease, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveUpTimeout)
+// endLease ends the lease of a request that failed. When the request was refused, it had no effect and
+// its key is free again. After any other failure it may have had an effect: the lease lapses, and a
+// repeated request finds out.
+func (k *keeper) endLease(ctx context.Context, lease idempotency.Lease, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeaseTimeout)
 	defer cancel()
 	end, code := k.call.cell.Idempotency.EndTx, faultOf(cause).Code
 	if code == fault.InternalError || code == fault.ServiceUnavailable || code == fault.ProviderUpstreamError {

@@ -12,8 +12,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
-// takeToken asks the organization's bucket.
-func (a *API) takeToken(c *call) error {
+// spendToken spends a token of the organization's rate limit, or refuses the request.
+func (a *API) spendToken(c *call) error {
 	decision := a.Limiter.Take(c.ctx(), c.org().String(), ratelimit.Limit{PerSecond: c.caller.RatePerSecond, Burst: c.caller.RateBurst})
 	c.bucket = &decision
 	if decision.Allowed {
@@ -26,15 +26,16 @@ func (a *API) takeToken(c *call) error {
 	}
 }
 
-// setBucketHeaders writes the names as the contract spells them; Set would not.
+// setBucketHeaders sets the headers of the rate limit. It does not use Set, which would change the
+// case of the names.
 func setBucketHeaders(header http.Header, bucket *ratelimit.Decision) {
 	header["RateLimit-Limit"] = []string{strconv.Itoa(bucket.Limit)}
 	header["RateLimit-Remaining"] = []string{strconv.Itoa(bucket.Remaining)}
 	header["RateLimit-Reset"] = []string{strconv.Itoa(bucket.ResetSeconds())}
 }
 
-// class is how urgent a route is. Under load lists are shed first, then single reads;
-// writes and callbacks last.
+// class is how urgent a route is. Under load lists are refused first, then single reads, and writes
+// last.
 type class int
 
 const (
@@ -45,23 +46,23 @@ const (
 
 func (c class) String() string { return [...]string{"urgent", "single", "list"}[c] }
 
-// gate counts the requests being worked on. Each class may fill a part of the house, so
-// that the more urgent ones always find room; one organization may fill three quarters.
+// gate limits how many requests run at once in a cell. Lists may fill 60 % of the limit, single reads
+// 80 %, so that room is left for more urgent requests. One organization may fill three quarters.
 type gate struct {
 	inFlight atomic.Int64
 	room     [3]int64
 
-	mu     sync.Mutex
-	guests map[orgs.ID]int
-	most   int
+	mu    sync.Mutex
+	byOrg map[orgs.ID]int
+	most  int
 }
 
 func newGate(size int) *gate {
 	whole := int64(size)
 	return &gate{
-		room:   [...]int64{urgent: whole, single: max(1, whole*8/10), lists: max(1, whole*6/10)},
-		guests: map[orgs.ID]int{},
-		most:   max(1, size*3/4),
+		room:  [...]int64{urgent: whole, single: max(1, whole*8/10), lists: max(1, whole*6/10)},
+		byOrg: map[orgs.ID]int{},
+		most:  max(1, size*3/4),
 	}
 }
 
@@ -77,19 +78,19 @@ func (g *gate) enter(c class) (leave func(), err error) {
 	}
 }
 
-// share lets an organization in while it leaves room for others.
+// share lets a request in unless its organization fills its part of the limit.
 func (g *gate) share(org orgs.ID) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.guests[org] >= g.most {
+	if g.byOrg[org] >= g.most {
 		return nil, fault.Unavailable(time.Second, nil)
 	}
-	g.guests[org]++
+	g.byOrg[org]++
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.guests[org]--; g.guests[org] == 0 {
-			delete(g.guests, org)
+		if g.byOrg[org]--; g.byOrg[org] == 0 {
+			delete(g.byOrg, org)
 		}
 	}, nil
 }

@@ -15,7 +15,7 @@ func (a *API) getOpenAPI(*call) (reply, error) {
 	return reply{status: http.StatusOK, encoded: a.Contract.JSON()}, nil
 }
 
-// me is the calling key with what it may do.
+// me is the API key of the request, with its organization and teams.
 type me struct {
 	apikeys.Resource
 

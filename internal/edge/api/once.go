@@ -10,8 +10,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// once runs the handler; a POST with an Idempotency-Key runs it at most once a day and
-// then repeats its answer.
+// once runs the handler. For a POST with an Idempotency-Key it runs the handler at most once in 24
+// hours, and otherwise returns the stored answer.
 func once(c *call) (reply, error) {
 	keys := c.request.Header.Values("Idempotency-Key")
 	if c.request.Method != http.MethodPost || c.route.operation == nil || len(keys) == 0 {
@@ -44,21 +44,22 @@ func once(c *call) (reply, error) {
 	return answer, err
 }
 
-// keeper stores the answer of a call in the transaction of its effect.
+// keeper is the witness of a call's transaction: it stores the answer in the transaction that makes
+// the change.
 type keeper struct {
 	call      *call
 	request   idempotency.Request
 	committed bool
-	// lease is how a route that calls the provider first holds its key.
+	// lease holds the key of a route that calls the provider; nil for other routes.
 	lease *idempotency.Lease
 }
 
 var (
-	errSecondTransaction = errors.New("an idempotent request ran two transactions: its handler needs one verb that does both")
-	errNoRender          = errors.New("an idempotent request changed something outside of write: its answer cannot be stored")
+	errSecondTransaction = errors.New("a request with an Idempotency-Key ran two transactions: its handler needs one verb that does both")
+	errNoRender          = errors.New("a request with an Idempotency-Key ran a transaction outside of write: its answer cannot be stored")
 )
 
-// Begin claims the key before the verb does anything.
+// Begin claims the key at the start of the verb's transaction.
 func (k *keeper) Begin(ctx context.Context, tx *postgres.Tx) error {
 	if k.committed {
 		return errSecondTransaction
@@ -93,7 +94,7 @@ func (k *keeper) Keep(ctx context.Context, tx *postgres.Tx, result any) error {
 	})
 }
 
-// keepAlone stores the answer of a handler that needed no transaction.
+// keepAlone stores the answer of a handler that ran no transaction.
 func (k *keeper) keepAlone(answer reply) (reply, error) {
 	k.call.render = func(any) (reply, error) { return answer, nil }
 	_, err := postgres.InTx(k.call.ctx(), k.call.cell.DB, k.call.org(), func(*postgres.Tx) (reply, error) { return answer, nil })

@@ -24,8 +24,8 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// stage serves handlers of the test's own in place of createLabel.
-type stage struct {
+// fixture serves a handler of the test in place of createLabel.
+type fixture struct {
 	*factory.World
 
 	api *API
@@ -33,9 +33,9 @@ type stage struct {
 	log *bytes.Buffer
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{World: factory.New(t), log: &bytes.Buffer{}}
+	s := &fixture{World: factory.New(t), log: &bytes.Buffer{}}
 	org, _ := s.Org(t)
 	_, s.key = s.Key(t, org)
 	contract, err := openapi.Load()
@@ -56,7 +56,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // post runs a handler under POST /labels with an Idempotency-Key and returns its answer.
-func (s *stage) post(ctx context.Context, handler handler, key string) *httptest.ResponseRecorder {
+func (s *fixture) post(ctx context.Context, handler handler, key string) *httptest.ResponseRecorder {
 	operation, _ := s.api.Contract.Operation(http.MethodPost, "/labels")
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/labels", bytes.NewBufferString(`{"name":"VIP"}`))
 	request.Header.Set("Authorization", "Bearer "+s.key)
@@ -71,9 +71,9 @@ func create(ctx context.Context, c *call, name string) (labels.Label, error) {
 	return c.cell.Labels.Create(ctx, c.org(), labels.Draft{Name: name})
 }
 
-func TestOnce_StoresTheAnswerOfAHandlerWithoutATransaction(t *testing.T) {
+func TestOnce_HandlerWithoutTransaction_AnswerIsStored(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	ran := 0
 	handler := func(c *call) (reply, error) {
 		ran++
@@ -89,7 +89,7 @@ func TestOnce_StoresTheAnswerOfAHandlerWithoutATransaction(t *testing.T) {
 	require.Equal(t, 1, ran)
 }
 
-func TestOnce_RefusesHandlersThatCannotBeRepeated(t *testing.T) {
+func TestOnce_HandlerThatCannotBeRepeated_InternalError(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]handler{
 		"two transactions": func(c *call) (reply, error) {
@@ -113,7 +113,7 @@ func TestOnce_RefusesHandlersThatCannotBeRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFixture(t)
 			answer := s.post(t.Context(), handler, "k")
 			require.Equal(t, 500, answer.Code)
 			require.Contains(t, answer.Body.String(), "internal_error")
@@ -123,7 +123,7 @@ func TestOnce_RefusesHandlersThatCannotBeRepeated(t *testing.T) {
 	}
 }
 
-func TestPipeline_SurvivesAHandler(t *testing.T) {
+func TestPipeline_HandlerFailsOrPanics_InternalError(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]handler{
 		"that panics":          func(*call) (reply, error) { panic("canary") },
@@ -135,7 +135,7 @@ func TestPipeline_SurvivesAHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFixture(t)
 			answer := s.post(t.Context(), handler, "k")
 			require.Equal(t, 500, answer.Code)
 			var body struct {
@@ -149,9 +149,9 @@ func TestPipeline_SurvivesAHandler(t *testing.T) {
 	}
 }
 
-func TestPipeline_ACallerWhoLeftIsNoFailureOfOurs(t *testing.T) {
+func TestPipeline_CallerClosedConnection_LoggedAs499(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	ctx, leave := context.WithCancel(t.Context())
 	s.post(ctx, func(c *call) (reply, error) {
 		leave()

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-func TestIdempotency_ReplaysTheOriginalAnswer(t *testing.T) {
+func TestIdempotency_SameRequest_RepeatsTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -37,17 +37,17 @@ func TestIdempotency_ReplaysTheOriginalAnswer(t *testing.T) {
 	require.Equal(t, "already_exists", third.Code(), "after 24 hours the key is free and the request runs again")
 }
 
-func TestIdempotency_Rules(t *testing.T) {
+func TestIdempotency_OtherRequestOrKey_Rules(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
-	client, stranger := s.Client(t), s.Client(t)
+	client, otherClient := s.Client(t), s.Client(t)
 	require.Equal(t, 201, client.Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k").Status)
 
 	reuse := refusal{422, "invalid_request_error", "idempotency_key_reuse", ""}
 	requireRefusal(t, reuse, client.Post(t, "/labels", `{"name":"vip"}`, "Idempotency-Key", "k"))
 	requireRefusal(t, reuse, client.Post(t, "/labels", `{"name":"VIP"} `, "Idempotency-Key", "k"))
 
-	require.Equal(t, 201, stranger.Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k").Status,
+	require.Equal(t, 201, otherClient.Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k").Status,
 		"keys belong to an organization")
 	require.Equal(t, 201, client.Post(t, "/labels", `{"name":"other"}`).Status, "without a key nothing is remembered")
 
@@ -61,7 +61,7 @@ func TestIdempotency_Rules(t *testing.T) {
 		"only POST takes a key")
 }
 
-func TestIdempotency_ARefusalReleasesTheKey(t *testing.T) {
+func TestIdempotency_Refusal_ReleasesTheKey(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -72,8 +72,8 @@ func TestIdempotency_ARefusalReleasesTheKey(t *testing.T) {
 	require.Equal(t, 201, client.Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k").Status)
 }
 
-// TestIdempotency_ParallelDuplicates runs 200 rounds of 50 identical requests at once.
-func TestIdempotency_ParallelDuplicates(t *testing.T) {
+// TestIdempotency_ConcurrentDuplicates_OneEffect sends rounds of identical requests at the same time.
+func TestIdempotency_ConcurrentDuplicates_OneEffect(t *testing.T) {
 	t.Parallel()
 	rounds, twins := 200, 50
 	if testing.Short() {
@@ -114,7 +114,7 @@ func TestIdempotency_ParallelDuplicates(t *testing.T) {
 	t.Logf("%d rounds of %d: %v", rounds, twins, codes)
 }
 
-func TestIdempotency_TheTwinInFlightIsTold(t *testing.T) {
+func TestIdempotency_FirstStillRunning_InProgress(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -131,7 +131,7 @@ func TestIdempotency_TheTwinInFlightIsTold(t *testing.T) {
 	require.Equal(t, string(first.Body), string(client.Post(t, "/labels", `{"name":"VIP"}`, "Idempotency-Key", "k").Body))
 }
 
-func TestIdempotency_NothingIsStoredInTheClear(t *testing.T) {
+func TestIdempotency_StoredAnswer_IsSealed(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -144,7 +144,7 @@ func TestIdempotency_NothingIsStoredInTheClear(t *testing.T) {
 	require.NotContains(t, rows[0], "req_")
 }
 
-func TestIdempotency_SurvivesARotationOfKeys(t *testing.T) {
+func TestIdempotency_MasterKeyRotated_AnswerIsRepeated(t *testing.T) {
 	t.Parallel()
 	const newer = "YSBuZXdlciBtYXN0ZXIga2V5IHdpdGggMzIgYnl0ZXM="
 	old := apitest.New(t)
@@ -155,8 +155,8 @@ func TestIdempotency_SurvivesARotationOfKeys(t *testing.T) {
 	require.Equal(t, string(first.Body), string(again.Body))
 }
 
-// holdTeams locks the client's team, which stops the creation of labels inside their
-// transactions until the returned function is called.
+// holdTeams locks the client's team, so that transactions that create labels wait until release is
+// called.
 func holdTeams(t *testing.T, s *apitest.Server, client *apitest.Client) (release func()) {
 	t.Helper()
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)

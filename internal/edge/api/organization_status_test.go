@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-func TestStanding(t *testing.T) {
+func TestOrganizationStatus_Refusals(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	ctx := t.Context()
@@ -64,7 +64,7 @@ func TestStanding(t *testing.T) {
 	})
 }
 
-func TestRateLimit(t *testing.T) {
+func TestRateLimit_BucketSharedByKeys(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client, neighbour := s.Client(t), s.Client(t)

@@ -4,7 +4,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 )
 
-// account is the organization's business number in the path, whatever its status.
+// account is the organization's business number in the path, in any status.
 func (c *call) account() (accounts.Account, error) {
 	return c.cell.Accounts.Find(c.ctx(), c.org(), pathNumber(c))
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/parley-chat/parley/internal/platform/requestid"
 )
 
-// requestTimeout is the deadline of a whole request, carried into every statement.
+// requestTimeout is the deadline of a whole request, and so of its statements.
 const requestTimeout = 10 * time.Second
 
-// serve runs a route: what happens before and after, and the pipeline between.
+// serve makes the HTTP handler of a route: it prepares the call, runs the pipeline, and sends and
+// records the answer.
 func (a *API) serve(route *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
@@ -27,7 +28,7 @@ func (a *API) serve(route *route) http.HandlerFunc {
 		defer end()
 		a.Metrics.RequestStarted()
 		defer a.Metrics.RequestEnded()
-		// With the writer, a caller who sends too much is cut off instead of read to the end.
+		// MaxBytesReader gets the writer, so that it closes the connection of a caller who sends too much.
 		r.Body = http.MaxBytesReader(w, r.Body, jsonin.MaxBodyBytes)
 		c := &call{
 			request: r.WithContext(ctx),
@@ -42,7 +43,7 @@ func (a *API) serve(route *route) http.HandlerFunc {
 	}
 }
 
-// run is the pipeline, in order. The first step that refuses ends it.
+// run runs the steps of the pipeline in order. The first step that returns an error ends it.
 func (a *API) run(c *call) (answer reply, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -54,7 +55,7 @@ func (a *API) run(c *call) (answer reply, err error) {
 			return reply{}, err
 		}
 	}
-	// A caller may take its time with the body: no room is kept for it meanwhile.
+	// The body is read before the request enters the gate, so that a slow caller takes no room.
 	if err := readInput(c); err != nil {
 		return reply{}, err
 	}
@@ -75,7 +76,7 @@ func (a *API) run(c *call) (answer reply, err error) {
 	return once(c)
 }
 
-// enter finds room in the cell, or sheds the request.
+// enter lets the request into the gate of its cell, or refuses it.
 func (a *API) enter(c *call) (leave func(), err error) {
 	leave, err = a.gates[c.cell.Name].enter(c.route.class)
 	if err != nil {
@@ -84,12 +85,12 @@ func (a *API) enter(c *call) (leave func(), err error) {
 	return leave, err
 }
 
-// admit finds out who calls and whether they may.
+// admit finds the caller, and checks rate limit, suspension and plan.
 func (a *API) admit(c *call) error {
 	if err := a.identify(c); err != nil {
 		return err
 	}
-	if err := a.takeToken(c); err != nil {
+	if err := a.spendToken(c); err != nil {
 		return err
 	}
 	if c.byKey && !c.caller.APIAccess {
@@ -101,8 +102,7 @@ func (a *API) admit(c *call) error {
 	return c.route.refuses(c.caller.Standing)
 }
 
-// handle runs the handler, unless it would change something and the subscription does
-// not allow that.
+// handle runs the handler. Without an active subscription it refuses routes that change something.
 func (c *call) handle() (reply, error) {
 	if c.route.operation != nil && c.request.Method != http.MethodGet {
 		if err := c.caller.RefusesWrites(c.cell.Clock.Now()); err != nil {
@@ -112,7 +112,8 @@ func (c *call) handle() (reply, error) {
 	return c.route.handler(c)
 }
 
-// faultOf makes an error presentable: what is no fault of the caller's becomes one of ours.
+// faultOf turns any error into one that can be sent. A timeout becomes service_unavailable, and every
+// other error that is no fault becomes internal_error.
 func faultOf(err error) *fault.Error {
 	if presentable, ok := errors.AsType[*fault.Error](err); ok {
 		return presentable
@@ -120,5 +121,5 @@ func faultOf(err error) *fault.Error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return fault.Unavailable(time.Second, err)
 	}
-	return fault.New(fault.InternalError, "Something went wrong on our side. Retry, and tell support the request id if it persists.")
+	return fault.New(fault.InternalError, "An internal error occurred. Retry the request; if it fails again, send its request id to support.")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 )
 
-func TestErrors_OfTheRequestItself(t *testing.T) {
+func TestPipeline_BadRequests_Refused(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -72,27 +72,27 @@ func TestErrors_OfTheRequestItself(t *testing.T) {
 	}
 }
 
-func TestPublicRoutesNeedNoKey(t *testing.T) {
+func TestPublicRoutes_WithoutKey_Answer(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	require.JSONEq(t, `{"status":"ok","version":"test"}`, string(s.Anonymous().Get(t, "/health").Body))
 	require.Equal(t, string(s.Contract.JSON()), string(s.Anonymous().Get(t, "/openapi.json").Body))
 }
 
-func TestOverload_ShedsListsFirst(t *testing.T) {
+func TestOverload_ListsAreRefusedFirst(t *testing.T) {
 	t.Parallel()
 	s := apitest.With(t, apitest.Options{MaxInFlight: 10})
 	clients := []*apitest.Client{s.Client(t), s.Client(t)}
-	// Six writes wait for locks: the room of lists is full, that of writes is not.
+	// Six writes wait for locks: lists are over their limit, writes are not.
 	stuck := stuckWrites(t, s, clients, 3)
 	requireRefusal(t, refusal{503, "api_error", "service_unavailable", ""}, clients[0].Get(t, "/labels"))
-	require.Equal(t, 200, clients[0].Get(t, "/me").Status, "a single read still finds room")
+	require.Equal(t, 200, clients[0].Get(t, "/me").Status, "a single read is still served")
 	require.Equal(t, 200, clients[0].Get(t, "/health").Status)
 	require.Equal(t, []int{201, 201, 201, 201, 201, 201}, stuck())
 	require.Equal(t, 200, clients[0].Get(t, "/labels").Status)
 }
 
-func TestOverload_OneOrganizationLeavesRoomForOthers(t *testing.T) {
+func TestOverload_OneOrganization_OthersAreServed(t *testing.T) {
 	t.Parallel()
 	s := apitest.With(t, apitest.Options{MaxInFlight: 10})
 	client, neighbour := s.Client(t), s.Client(t)
@@ -102,8 +102,8 @@ func TestOverload_OneOrganizationLeavesRoomForOthers(t *testing.T) {
 	require.Equal(t, []int{201, 201, 201, 201, 201, 201, 201}, stuck())
 }
 
-// stuckWrites makes each client create labels that wait for a lock, and returns what lets
-// them go on and tells how they ended.
+// stuckWrites has each client create labels, which wait for a lock. statuses releases the lock and
+// returns the statuses of the answers.
 func stuckWrites(t *testing.T, s *apitest.Server, clients []*apitest.Client, each int) (statuses func() []int) {
 	t.Helper()
 	answers := make([]int, len(clients)*each)
@@ -127,7 +127,7 @@ func stuckWrites(t *testing.T, s *apitest.Server, clients []*apitest.Client, eac
 	}
 }
 
-func TestClientAddress_CannotBeForged(t *testing.T) {
+func TestClientAddress_ForgedHeader_Ignored(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		proxies   []netip.Prefix

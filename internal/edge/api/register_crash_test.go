@@ -31,7 +31,7 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-// doomed is what a process is told that will not live to answer.
+// doomed is the request for a child process that is killed before it answers.
 type doomed struct {
 	Directory, Cell, CellURL, Network, Path, Key, Idempotency string
 	Now                                                       time.Time
@@ -39,16 +39,16 @@ type doomed struct {
 
 const doomedVariable = "PARLEY_TEST_DOOMED"
 
-// TestRegisterChild is the process that TestRegister_SurvivesItsProcess kills; by itself it
-// does nothing.
+// TestRegisterChild is the child process of TestRegister_ProcessKilled_NoSecondPIN. It does nothing in
+// a normal run.
 func TestRegisterChild(t *testing.T) {
 	t.Parallel()
-	told := os.Getenv(doomedVariable)
-	if told == "" {
+	encoded := os.Getenv(doomedVariable)
+	if encoded == "" {
 		return
 	}
 	var plan doomed
-	require.NoError(t, json.Unmarshal([]byte(told), &plan))
+	require.NoError(t, json.Unmarshal([]byte(encoded), &plan))
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1"+plan.Path, strings.NewReader(rightPIN))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+plan.Key)
@@ -93,9 +93,9 @@ func childAPI(t *testing.T, plan doomed) *api.API {
 	return served
 }
 
-// TestRegister_SurvivesItsProcess kills a process at each point of a registration. Repeated
-// with the same key, it burns no second PIN when the first succeeded.
-func TestRegister_SurvivesItsProcess(t *testing.T) {
+// TestRegister_ProcessKilled_NoSecondPIN kills a process at each step of a registration. A request with
+// the same Idempotency-Key sends no second PIN when the first succeeded.
+func TestRegister_ProcessKilled_NoSecondPIN(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -117,10 +117,10 @@ func TestRegister_SurvivesItsProcess(t *testing.T) {
 			Directory: s.DatabaseURL("main"), Cell: s.Name, CellURL: s.DatabaseURL(s.Name), Network: s.Network.URL, Path: path,
 			Key: client.Key(), Idempotency: "crash-" + number, Now: s.Clock.Now(),
 		}
-		told, err := json.Marshal(plan)
+		encoded, err := json.Marshal(plan)
 		require.NoError(t, err)
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRegisterChild$")
-		child.Env = append(os.Environ(), doomedVariable+"="+string(told))
+		child.Env = append(os.Environ(), doomedVariable+"="+string(encoded))
 		started, died := make(chan struct{}), make(chan struct{})
 		s.Network.Twist(func(w http.ResponseWriter, r *http.Request, network http.Handler) {
 			dies := r.Method == test.method && strings.HasSuffix(r.URL.Path, number+test.ending)

@@ -12,15 +12,15 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jsonout"
 )
 
-// reply is what a handler answers.
+// reply is the answer of a handler.
 type reply struct {
 	status int
 	header http.Header
-	// body will be encoded: an envelope, or a document of its own. Without it the answer has no body.
+	// body is encoded as JSON: an envelope, or another document. nil means no body.
 	body any
-	// encoded is a body that is bytes already.
+	// encoded is the body when it is encoded already.
 	encoded []byte
-	// requestID is that of the request whose answer is repeated.
+	// requestID is the id of the original request when a stored answer is repeated.
 	requestID string
 }
 
@@ -61,9 +61,9 @@ func read[T, R any](c *call, resource func(T) R, noun T, err error) (reply, erro
 	return c.answer(http.StatusOK, resource(noun)), nil
 }
 
-// write runs a verb that changes something. Its answer is made here and nowhere else,
-// because a request with an Idempotency-Key stores it in the verb's own transaction: the
-// result of that transaction must be the result of the verb.
+// write runs a verb that changes something, and makes its answer. With an Idempotency-Key the answer
+// is made and stored inside the verb's transaction, so the result of that transaction must be the
+// result of the verb.
 func write[T, R any](c *call, status int, resource func(T) R, verb func(context.Context) (T, error)) (reply, error) {
 	c.render = func(result any) (reply, error) {
 		noun, same := result.(T)
@@ -79,9 +79,9 @@ func write[T, R any](c *call, status int, resource func(T) R, verb func(context.
 	return c.render(result)
 }
 
-// settle is write for a verb whose result may be a refusal that the provider executed: it
-// is stored like any other answer, and refuses.
-func settle[T, R any](c *call, status int, resource func(T) (R, *fault.Error), verb func(context.Context) (T, error)) (reply, error) {
+// writeOrRefuse is write for a verb whose result may be a refusal of the provider. The refusal is
+// stored like any other answer.
+func writeOrRefuse[T, R any](c *call, status int, resource func(T) (R, *fault.Error), verb func(context.Context) (T, error)) (reply, error) {
 	c.render = func(result any) (reply, error) {
 		noun, same := result.(T)
 		if !same {
@@ -105,7 +105,7 @@ func settle[T, R any](c *call, status int, resource func(T) (R, *fault.Error), v
 	return c.render(result)
 }
 
-// deleted is what is left of a deleted resource.
+// deleted is the answer for a deleted resource.
 type deleted struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -123,7 +123,7 @@ func (r reply) encode() ([]byte, error) {
 	return jsonout.Line(r.body)
 }
 
-// sent is what went out, for the logs.
+// sent describes the answer that was sent, for the logs.
 type sent struct {
 	status int
 	bytes  int
@@ -131,9 +131,9 @@ type sent struct {
 	err    error
 }
 
-var errNoAnswer = errors.New("a handler answered nothing")
+var errNoAnswer = errors.New("a handler returned an empty reply")
 
-// send writes the answer, or the refusal in its envelope.
+// send writes the answer, or the error in its envelope.
 func send(w http.ResponseWriter, c *call, r reply, err error) sent {
 	header := w.Header()
 	header["Cache-Control"] = noStore
@@ -165,11 +165,11 @@ func send(w http.ResponseWriter, c *call, r reply, err error) sent {
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(out.status)
-	out.bytes, _ = w.Write(body) // a caller who left reads nothing
+	out.bytes, _ = w.Write(body) // fails only when the caller has closed the connection
 	return out
 }
 
-// Header values that are the same on every answer, shared instead of allocated.
+// Header values of every answer, shared so that they are not allocated each time.
 var (
 	noStore           = []string{"private, no-store"}
 	varyAuthorization = []string{"Authorization"}
@@ -179,7 +179,7 @@ var (
 	bearerOnly        = []string{"Bearer"}
 )
 
-// callerLeft is the status of a request that nobody waits for any more; it is only logged.
+// callerLeft is the logged status of a request whose caller closed the connection. It is never sent.
 const callerLeft = 499
 
 func refuse(c *call, header http.Header, err error) (sent, []byte) {

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// prefix is the version segment that every path of the contract stands behind.
+// prefix is the version, which every path of the contract starts with.
 const prefix = "/v1"
 
 // route is one operation of the contract with its handler.
@@ -21,24 +21,24 @@ type route struct {
 	method, path string
 	class        class
 	handler      handler
-	// refuses says what the plan does not include, reads too; nil for what every plan has.
+	// refuses returns an error when the plan does not include the route. Nil: every plan includes it.
 	refuses func(orgs.Standing) error
-	// leased routes call the provider before they answer.
+	// leased is set for routes that call the provider before they answer.
 	leased bool
-	// operation is nil for paths that are not in the contract.
+	// operation is the route's operation in the contract; nil for unknown paths and methods.
 	operation *openapi.Operation
-	// allowed are the verbs of a path, on the routes that refuse the others.
+	// allowed are the methods of the path. It is set on routes that refuse the other methods.
 	allowed []string
 }
 
-// public routes need no key, by the contract.
+// public tells whether the contract lets the route be called without a key.
 func (r *route) public() bool { return r.operation != nil && r.operation.Public }
 
-// handler answers a call. It cannot write to the socket, so it can neither write twice
-// nor forget to stop after an error.
+// handler answers a call. It cannot write to the connection, so it can neither write twice nor go on
+// after an error.
 type handler func(*call) (reply, error)
 
-// routes is the whole surface. The class says what is shed first under load.
+// routes are all routes of the API. The class says which are refused first under load.
 func (a *API) routes() []*route {
 	return []*route{
 		{method: "GET", path: "/health", class: urgent, handler: a.getHealth},
@@ -98,7 +98,8 @@ func (a *API) routes() []*route {
 	}
 }
 
-// chiPath keeps a number apart from the static segments it stands beside.
+// chiPath makes the parameter of a number match digits only, so that it does not match the static
+// segments in the same place.
 func chiPath(path string) string {
 	return strings.ReplaceAll(path, "{phone_number_id}", "{phone_number_id:[0-9]{6,20}}")
 }
@@ -107,14 +108,14 @@ func notFound(*call) (reply, error) {
 	return reply{}, fault.New(fault.ResourceNotFound, "There is no such route. The routes are listed in /v1/openapi.json.")
 }
 
-// methods are the verbs that the contract uses.
+// methods are the HTTP methods that the contract uses.
 func methods() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
 }
 
-// refusePlain has a path that ends without a parameter refuse the verbs that it does not
-// have, also where they would fit one with a parameter: `replay` is no id. A name may be any
-// word, so that the verbs of the names in a folder stay: a template may be called `sync`.
+// refusePlain makes paths that do not end in a parameter refuse other methods. Otherwise such a method
+// would match the path with a parameter: GET /webhook_deliveries/replay would look for the id `replay`.
+// Paths whose parameter is a name keep their methods, because a template may be called `sync`.
 func (a *API) refusePlain(named map[string][]string) {
 	for pattern, own := range a.plain {
 		own = slices.Concat(named[path.Dir(pattern)], own)
@@ -126,7 +127,7 @@ func (a *API) refusePlain(named map[string][]string) {
 	}
 }
 
-// methodNotAllowed names the verbs that the path does have.
+// methodNotAllowed answers 405 with the methods that the path has.
 func (a *API) methodNotAllowed(c *call) (reply, error) {
 	allowed := c.route.allowed
 	for _, method := range methods() {
@@ -134,15 +135,15 @@ func (a *API) methodNotAllowed(c *call) (reply, error) {
 		if c.route.allowed != nil || !a.router.Match(found, method, c.request.URL.Path) {
 			continue
 		}
-		// A path that refuses some verbs by itself matches them, too.
+		// The routes of refusePlain match methods that their path does not have.
 		if own, plain := a.plain[found.RoutePattern()]; !plain || slices.Contains(own, method) {
 			allowed = append(allowed, method)
 		}
 	}
 	if len(allowed) == 0 {
-		return notFound(c) // the router knows neither the path nor the verb
+		return notFound(c) // no method has a route with this path
 	}
 	allow := strings.Join(allowed, ", ")
 	c.header = http.Header{"Allow": {allow}}
-	return reply{}, fault.New(fault.MethodNotAllowed, "This path does not answer to that method. It answers to %s.", allow)
+	return reply{}, fault.New(fault.MethodNotAllowed, "This path does not support that method. It supports %s.", allow)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/network"
 )
 
-// TestAccounts_SecretsStayHidden takes a token and PINs through everything that can happen
-// to a number. The testkit looks for them in answers, logs and every table.
-func TestAccounts_SecretsStayHidden(t *testing.T) {
+// TestAccounts_TokensAndPINs_NeverShown runs every operation on a number with a canary token and PINs.
+// The testkit searches answers, logs and all tables for them.
+func TestAccounts_TokensAndPINs_NeverShown(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)

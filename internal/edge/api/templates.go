@@ -39,7 +39,7 @@ func getTemplate(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	name, err := url.PathUnescape(chi.URLParam(c.request, "name")) // routes match what was sent
+	name, err := url.PathUnescape(chi.URLParam(c.request, "name")) // chi matches the path before decoding
 	if err != nil || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
 		return reply{}, fault.NotFound("template")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/network"
 )
 
-// submit makes a template at the provider and returns its id there.
+// submit creates a template at the provider and returns the provider's id of it.
 func submit(t *testing.T, client *apitest.Client, business, name, language, components string) string {
 	t.Helper()
 	made, err := client.World.Network.CreateTemplate(t.Context(), provider.BusinessAccount{ID: business, Token: network.Token()},
@@ -86,8 +86,8 @@ func TestTemplates_ListFetchSync(t *testing.T) {
 	require.Equal(t, idsOf(client.Get(t, number+"/templates?status=all").List(t)), walk(t, client, number+"/templates?status=all&limit=1"))
 }
 
-// TestTemplates_AnyWordIsAName also `sync`, which is a path of its own.
-func TestTemplates_AnyWordIsAName(t *testing.T) {
+// TestTemplates_NamedSync_CanBeRead: a template may be called `sync`, which is also a path.
+func TestTemplates_NamedSync_CanBeRead(t *testing.T) {
 	t.Parallel()
 	client := apitest.New(t).Client(t)
 	account := connect(t, client, "100000000000094", nil, nil)
@@ -103,15 +103,15 @@ func TestTemplates_AnyWordIsAName(t *testing.T) {
 	}
 }
 
-func TestTemplates_Refusals(t *testing.T) {
+func TestTemplates_BadInput_Refused(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
-	client, stranger := s.Client(t), s.Neighbour(t)
+	client, otherClient := s.Client(t), s.Neighbour(t)
 	connect(t, client, "100000000000092", nil, nil)
-	theirs := connect(t, stranger, "100000000000093", nil, nil)
-	submit(t, stranger, theirs.BusinessAccountID, "secret_sale", "en_US", plainBody)
-	require.Equal(t, 200, stranger.Post(t, "/100000000000093/templates/sync", nil).Status)
-	require.Equal(t, 200, stranger.Get(t, "/100000000000093/templates/secret_sale").Status)
+	theirs := connect(t, otherClient, "100000000000093", nil, nil)
+	submit(t, otherClient, theirs.BusinessAccountID, "secret_sale", "en_US", plainBody)
+	require.Equal(t, 200, otherClient.Post(t, "/100000000000093/templates/sync", nil).Status)
+	require.Equal(t, 200, otherClient.Get(t, "/100000000000093/templates/secret_sale").Status)
 
 	for path, want := range map[string][]any{
 		"/100000000000092/templates/secret_sale":             {404, "resource_not_found"},
@@ -146,7 +146,7 @@ func TestTemplates_Refusals(t *testing.T) {
 	away := client.Post(t, sync, nil, "Idempotency-Key", "away")
 	require.Equal(t, []any{502, "whatsapp_upstream_error"}, []any{away.Status, away.Code()})
 	s.Network.Twist(nil)
-	require.Equal(t, 200, client.Post(t, sync, nil, "Idempotency-Key", "away").Status, "a provider that was away leaves the key free")
+	require.Equal(t, 200, client.Post(t, sync, nil, "Idempotency-Key", "away").Status, "an outage of the provider releases the key")
 	s.Network.Control(t, "tokens", map[string]any{"access_token": network.Token().Reveal(), "revoke": true})
 	revoked := client.Post(t, sync, nil)
 	require.Equal(t, []any{422, "upstream_error"}, []any{revoked.Status, revoked.Code()})

@@ -17,8 +17,8 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// owned makes, for each id parameter of a served path, a resource of the client's and
-// returns its id. A new resource adds a line here, or the matrix fails on its routes.
+// owned creates a resource of the client for each id parameter of the served paths, and returns the
+// ids. A new resource needs a line here; without it the test fails for the resource's routes.
 func owned(t *testing.T, client *apitest.Client) map[string]string {
 	t.Helper()
 	account := ownAccount(t, client)
@@ -42,7 +42,7 @@ func owned(t *testing.T, client *apitest.Client) map[string]string {
 	}
 }
 
-// ownAccount is the client's only one, made when it is first asked for.
+// ownAccount is the client's account. The first call creates it.
 func ownAccount(t *testing.T, client *apitest.Client) accounts.Account {
 	t.Helper()
 	if client.Number == "" {
@@ -53,7 +53,7 @@ func ownAccount(t *testing.T, client *apitest.Client) accounts.Account {
 	return account
 }
 
-// ownSubscription is the client's only one, made when it is first asked for.
+// ownSubscription is the client's subscription. The first call creates it.
 func ownSubscription(t *testing.T, client *apitest.Client) webhooks.Subscription {
 	t.Helper()
 	page, err := client.World.Webhooks.List(t.Context(), client.Org, paging.Slice[webhooks.SubscriptionID]{Limit: 1})
@@ -66,7 +66,7 @@ func ownSubscription(t *testing.T, client *apitest.Client) webhooks.Subscription
 	return made
 }
 
-// unknown has the form of an id and names nothing.
+// unknown is an id of the same form that does not exist.
 func unknown(id string) string { return id[:len(id)-10] + "0000000000" }
 
 // bodies are valid bodies of the operations that need one.
@@ -85,36 +85,35 @@ func bodies() map[string]string {
 
 var requestID = regexp.MustCompile(`req_[0-9A-Z]{26}`)
 
-// TestTenancy_ForeignAndMissingAnswerTheSame asks every served route that has an id for
-// resources of other organizations, in the same cell and in another, for one that does not
-// exist and for malformed ids.
-func TestTenancy_ForeignAndMissingAnswerTheSame(t *testing.T) {
+// TestTenancy_ForeignAndMissingIDs_SameAnswer calls every served route that has an id with ids of other
+// organizations, in the same cell and in another, with an unknown id and with malformed ids.
+func TestTenancy_ForeignAndMissingIDs_SameAnswer(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client, asked := s.Client(t), 0
-	for _, stranger := range []*apitest.Client{s.Client(t), s.Neighbour(t)} {
+	for _, otherClient := range []*apitest.Client{s.Client(t), s.Neighbour(t)} {
 		for _, operation := range s.API.Served() {
 			if strings.Contains(operation.Path, "{") {
-				asked += askForOthers(t, s, client, stranger, operation)
+				asked += askForOthers(t, s, client, otherClient, operation)
 			}
 		}
 	}
 	t.Logf("%d requests over %d operations", asked, len(s.API.Served()))
 }
 
-func askForOthers(t *testing.T, s *apitest.Server, client, stranger *apitest.Client, operation *openapi.Operation) (asked int) {
+func askForOthers(t *testing.T, s *apitest.Server, client, otherClient *apitest.Client, operation *openapi.Operation) (asked int) {
 	t.Helper()
-	theirs := owned(t, stranger)
+	theirs := owned(t, otherClient)
 	item, _, _ := strings.Cut(operation.Path, "{id}")
 	parameter := "{id}"
 	foreign, known := theirs[item+parameter]
 	if !strings.Contains(operation.Path, "{id}") {
-		// What belongs to the number itself: the number is what is asked for.
+		// The route has no other id, so the number is the id to replace.
 		parameter = "{phone_number_id}"
 		foreign, known = theirs[parameter]
 	}
 	require.True(t, known, "%s has an id and no line in owned", operation.Path)
-	// The number in the path is the caller's own: only what is asked for belongs to others.
+	// The number in the path belongs to the caller; only the other id is foreign.
 	own := *ownAccount(t, client).PhoneNumberID
 	at := func(number, id string) string {
 		if parameter == "{phone_number_id}" {
@@ -124,10 +123,10 @@ func askForOthers(t *testing.T, s *apitest.Server, client, stranger *apitest.Cli
 			"{phone_number_id}", number, "{id}", id, "{secret_id}", theirs["{secret_id}"], "{name}", "hello_world", "{label_id}", theirs["{label_id}"],
 		).Replace(operation.Path)
 	}
-	look := func() any { return stranger.Get(t, "/accounts?status=all").List(t) }
+	look := func() any { return otherClient.Get(t, "/accounts?status=all").List(t) }
 	if parameter == "{id}" {
 		where := strings.ReplaceAll(item, "{phone_number_id}", theirs["{phone_number_id}"]) + foreign
-		look = func() any { return stranger.Get(t, where).Data(t) }
+		look = func() any { return otherClient.Get(t, where).Data(t) }
 	}
 	before := look()
 	s.Clock.Move(time.Second)
@@ -157,7 +156,7 @@ func askForOthers(t *testing.T, s *apitest.Server, client, stranger *apitest.Cli
 	return asked
 }
 
-// stable drops what differs between any two answers.
+// stable removes the headers that differ between any two answers.
 func stable(header http.Header) http.Header {
 	header = header.Clone()
 	for _, name := range []string{"X-Request-Id", "Date", "Ratelimit-Remaining", "Ratelimit-Reset"} {
@@ -166,13 +165,13 @@ func stable(header http.Header) http.Header {
 	return header
 }
 
-func TestTenancy_ListsShowOnlyTheirOrganization(t *testing.T) {
+func TestTenancy_Lists_OnlyOwnRows(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
-	client, stranger, neighbour := s.Client(t), s.Client(t), s.Neighbour(t)
+	client, otherClient, neighbour := s.Client(t), s.Client(t), s.Neighbour(t)
 	mine := owned(t, client)
 	label, customer := mine["/labels/{id}"], mine["/customers/{id}"]
-	for _, other := range []*apitest.Client{stranger, neighbour} {
+	for _, other := range []*apitest.Client{otherClient, neighbour} {
 		owned(t, other)
 	}
 	require.Equal(t, []string{label}, walk(t, client, "/labels?limit=1"))

@@ -89,7 +89,7 @@ func revokeSecret(c *call) (reply, error) {
 	})
 }
 
-// testDraft names the event whose example is sent.
+// testDraft is the body of a test: the type of the event whose example is delivered.
 type testDraft struct {
 	EventType events.Type `json:"event_type"`
 }

@@ -17,7 +17,7 @@ import (
 
 const subscriptions = "/webhook_subscriptions"
 
-// subscribe makes a subscription to everything through the API.
+// subscribe creates a subscription to all events through the API.
 func subscribe(t *testing.T, client *apitest.Client, url string) map[string]any {
 	t.Helper()
 	made := client.Post(t, subscriptions, map[string]any{"url": url, "events": events.Catalogue()})
@@ -25,7 +25,7 @@ func subscribe(t *testing.T, client *apitest.Client, url string) map[string]any 
 	return made.Data(t)
 }
 
-// disableAll has the client's subscriptions disabled, as the courier would.
+// disableAll disables the client's subscriptions, as the worker does after too many failures.
 func disableAll(t *testing.T, client *apitest.Client) {
 	t.Helper()
 	_, err := postgres.InTx(t.Context(), client.World.DB, client.Org, func(tx *postgres.Tx) (int64, error) {
@@ -36,7 +36,7 @@ WHERE org_id = @org_id`, nil)
 	require.NoError(t, err)
 }
 
-func TestSubscriptions_LifeOfOne(t *testing.T) {
+func TestSubscriptions_CreateReadUpdateDelete(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -96,7 +96,7 @@ func TestSubscriptions_LifeOfOne(t *testing.T) {
 	require.Empty(t, client.Get(t, subscriptions).List(t))
 }
 
-// badURLs is what nobody may subscribe.
+// badURLs are URLs that a subscription must not have.
 func badURLs() []string {
 	return []string{
 		"", "x", "/relative", "//example.com/", "http://example.com/", "ftp://example.com/", "javascript:alert(1)", "https://", "https:///path",
@@ -110,7 +110,7 @@ func badURLs() []string {
 	}
 }
 
-func TestSubscriptions_InvalidURLs(t *testing.T) {
+func TestSubscriptions_BadURL_Refused(t *testing.T) {
 	t.Parallel()
 	client := apitest.New(t).Client(t)
 	path := subscriptions + "/" + subscribe(t, client, "https://example.com/")["id"].(string)
@@ -124,11 +124,11 @@ func TestSubscriptions_InvalidURLs(t *testing.T) {
 		"https://example.com", "https://example.com:443/a", "https://example.com:8443/", "https://example.com:1024/", "https://8.8.8.8/hook",
 		"https://[2606:4700:4700::1111]/", "https://xn--bcher-kva.example/%20?q=1&r=%26", "HTTPS://EXAMPLE.COM/Path",
 	} {
-		require.Equal(t, url, subscribe(t, client, url)["url"], "it comes back as it was given")
+		require.Equal(t, url, subscribe(t, client, url)["url"], "it comes back unchanged")
 	}
 }
 
-func TestSubscriptions_Refusals(t *testing.T) {
+func TestSubscriptions_BadInput_Refused(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -180,7 +180,7 @@ func TestSubscriptions_Refusals(t *testing.T) {
 	requireRefusal(t, refusal{400, "invalid_request_error", "invalid_limit", "limit"}, client.Get(t, subscriptions+"?limit=101"))
 }
 
-func TestSubscriptions_Pages(t *testing.T) {
+func TestSubscriptions_List_Pages(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -199,7 +199,7 @@ func TestSubscriptions_Pages(t *testing.T) {
 	subscribe(t, client, "https://example.com/again")
 }
 
-func TestSubscriptions_AreMadeOnce(t *testing.T) {
+func TestSubscriptions_IdempotencyKey_CreatedOnce(t *testing.T) {
 	t.Parallel()
 	client := apitest.New(t).Client(t)
 	body := `{"url":"https://example.com/","events":["message.sent"]}`
@@ -218,7 +218,7 @@ func TestSubscriptions_AreMadeOnce(t *testing.T) {
 	require.Len(t, client.Get(t, strings.TrimSuffix(path, "/secrets")).Data(t)["secrets"], 2)
 }
 
-func TestSecrets_ThroughTheAPI(t *testing.T) {
+func TestSecrets_CreateAndRevoke(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
@@ -267,8 +267,8 @@ type unknownSecret struct{}
 
 func (unknownSecret) Prefix() string { return "sec_" }
 
-// TestSubscriptions_Disabled: to the letter of the decisions.
-func TestSubscriptions_Disabled(t *testing.T) {
+// TestSubscriptions_Disabled_WhatStillWorks checks what a disabled subscription allows, as decided.
+func TestSubscriptions_Disabled_WhatStillWorks(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
