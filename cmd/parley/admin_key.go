@@ -21,7 +21,7 @@ func (a *admin) keyCommand() *cobra.Command {
 
 func (a *admin) keyCreate() *cobra.Command {
 	var name, expires string
-	command := a.about("create", "Issue a key; it is shown only once", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
+	command := a.about("create", "Issue a key; it is shown once", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
 		expiresAt, err := parseTime("expires-at", expires)
 		if err != nil {
 			return printed{}, err
@@ -49,7 +49,7 @@ func (a *admin) keyList() *cobra.Command {
 
 func (a *admin) keyRevoke() *cobra.Command {
 	var text string
-	command := a.about("revoke", "Revoke a key immediately; this cannot be undone", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
+	command := a.about("revoke", "Revoke a key permanently", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
 		var id apikeys.ID
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return printed{}, fmt.Errorf("--key: %q is not the id of a key", text)

@@ -134,7 +134,7 @@ func (a *admin) orgSwitch(
 func (a *admin) orgMove() *cobra.Command {
 	var org orgFlag
 	var to string
-	command := &cobra.Command{Use: "move", Short: "Move an organization to another cell; its requests answer 503 meanwhile", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "move", Short: "Move an organization to another cell; its requests get 503 meanwhile", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		id, err := org.id()
 		if err != nil {

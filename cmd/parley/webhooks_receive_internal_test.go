@@ -167,10 +167,10 @@ func TestWebhooksReceive_ForwardTo_RelaysRedirect(t *testing.T) {
 func TestWebhooksReceive_BadFlags_Fails(t *testing.T) {
 	t.Parallel()
 	for words, args := range map[string][]string{
-		"--status: 100":     {"--status", "100"},
-		"--secret: the secret is":   {"--secret", ""},
-		"--forward-to: \"l": {"--forward-to", "localhost:3000"},
-		"--addr":            {"--addr", "127.0.0.1:http-not"},
+		"--status: 100":           {"--status", "100"},
+		"--secret: the secret is": {"--secret", ""},
+		"--forward-to: \"l":       {"--forward-to", "localhost:3000"},
+		"--addr":                  {"--addr", "127.0.0.1:http-not"},
 	} {
 		err := run(t.Context(), append([]string{"webhooks", "receive"}, args...), nil, io.Discard, io.Discard)
 		require.ErrorContains(t, err, words)

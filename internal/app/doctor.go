@@ -96,7 +96,7 @@ func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
 		return append(findings, Finding{Name: name("partitions"), Found: oneLine(err), Fix: "correct " + setting})
 	}
 	defer db.Close()
-	ahead, err := db.PartitionsAhead(ctx, schema.Partitioned(), time.Now()) //nolint:forbidigo // the doctor checks this machine and has no synced clock
+	ahead, err := db.PartitionsAhead(ctx, schema.Partitioned(), time.Now()) //nolint:forbidigo // the doctor has no synced clock
 	partitions := Finding{Name: name("partitions"), Found: fmt.Sprintf("%d periods ahead", ahead)}
 	if err != nil {
 		partitions.Found = oneLine(err)

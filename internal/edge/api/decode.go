@@ -45,7 +45,7 @@ func readInput(c *call) error {
 		return errTooLarge
 	}
 	if err != nil {
-		return fault.New(fault.InvalidFieldValue, "The request body is incomplete: it is shorter than its Content-Length, or its chunks are malformed.")
+		return fault.New(fault.InvalidFieldValue, "The request body is shorter than its Content-Length, or its chunks are malformed.")
 	}
 	c.body = body
 	return nil

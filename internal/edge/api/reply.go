@@ -81,7 +81,9 @@ func write[T, R any](c *call, status int, resource func(T) R, verb func(context.
 
 // writeOrRefuse is write for a verb whose result may be a refusal of the provider. The refusal is
 // stored like any other answer.
-func writeOrRefuse[T, R any](c *call, status int, resource func(T) (R, *fault.Error), verb func(context.Context) (T, error)) (reply, error) {
+func writeOrRefuse[T, R any](
+	c *call, status int, resource func(T) (R, *fault.Error), verb func(context.Context) (T, error),
+) (reply, error) {
 	c.render = func(result any) (reply, error) {
 		noun, same := result.(T)
 		if !same {
