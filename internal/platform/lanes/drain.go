@@ -120,7 +120,7 @@ type drain[T, R any] struct {
 	urgent  bool        // settle before more rows start: the kind may block the lane
 	beside  *flush[T, R]
 	flushed chan *flush[T, R]
-	// blocking is set while a settlement is written that blocks the lane.
+	// blocking is set from when a settlement blocks the lane: no row is called any more.
 	blocking atomic.Bool
 
 	turnTime  clock.Watch

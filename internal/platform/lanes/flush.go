@@ -360,7 +360,6 @@ func (d *drain[T, R]) keyStates(result Result[T, R], retry time.Time) []keyState
 
 // settled forgets rows that were settled and learns from them.
 func (d *drain[T, R]) settled(results []Result[T, R], s settlement) {
-	d.blocking.Store(false)
 	overloaded := false
 	for _, result := range results {
 		if result.Outcome == Postponed {
@@ -380,7 +379,9 @@ func (d *drain[T, R]) settled(results []Result[T, R], s settlement) {
 		d.supply = more // rows wait again, or a parked row of a key came back
 	}
 	if s.blocked != nil && !s.blocked.IsZero() {
-		d.end()
+		d.end() // blocking stays set: a row that was begun before the block must not be called
+	} else {
+		d.blocking.Store(false)
 	}
 	d.careful = max(0, d.careful-len(results))
 	if len(results) > 0 {
