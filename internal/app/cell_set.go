@@ -275,14 +275,14 @@ func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 // ResolveClaims resolves the claims that are open in the directory: it asks the cell whether it has the
 // row that was claimed. Claims of cells that this process does not serve are left to other processes.
 func (c *Cells) ResolveClaims(ctx context.Context) (resolved int, err error) {
-	return c.Directory.Settle(ctx, func(ctx context.Context, step directory.Unsettled) (bool, error) {
+	return c.Directory.Resolve(ctx, func(ctx context.Context, step directory.Unresolved) (bool, error) {
 		home, err := c.Directory.HomeOf(ctx, step.OrgID)
 		if err != nil {
 			return false, err
 		}
 		cell, served := c.all[home.Cell]
 		if !served {
-			return false, directory.ErrNotAsked
+			return false, directory.ErrNotServed
 		}
 		return cell.Holds(ctx, step)
 	})

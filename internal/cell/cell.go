@@ -167,7 +167,7 @@ func (c *Cell) RestoreTx(ctx context.Context, tx *postgres.Tx) error {
 
 // Holds tells whether the cell has the row of a claim that is still open in the directory. The
 // directory then confirms the claim, or else releases it.
-func (c *Cell) Holds(ctx context.Context, step directory.Unsettled) (bool, error) {
+func (c *Cell) Holds(ctx context.Context, step directory.Unresolved) (bool, error) {
 	switch step.Kind {
 	case "":
 		_, err := c.Orgs.Get(ctx, step.OrgID)

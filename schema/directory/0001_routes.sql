@@ -19,8 +19,8 @@ CREATE TABLE directory.org_routes (
 CREATE INDEX org_routes_cell ON directory.org_routes (cell);
 CREATE INDEX org_routes_unsettled ON directory.org_routes (changed_at) WHERE state = 'claimed';
 
--- Whose a key, a token or a number is. What is unique in the whole service is unique here
--- and nowhere else. A released route keeps its row, so that its generation never repeats.
+-- The owners of keys, tokens and numbers. Only this table makes them unique in the whole service.
+-- A released route keeps its row, so that its generation never repeats.
 CREATE TABLE directory.routes (
     kind text NOT NULL CHECK (kind IN ('api_key', 'setup_token', 'phone_number')),
     key bytea NOT NULL,
@@ -28,8 +28,8 @@ CREATE TABLE directory.routes (
     generation bigint NOT NULL,
     state text NOT NULL CHECK (state IN ('claimed', 'confirmed', 'releasing', 'released')),
     changed_at timestamptz NOT NULL,
-    -- Of a phone_number: each organization with a number of a business account gets the
-    -- notifications of that business account.
+    -- The business account of a phone_number. Each organization with a number of a business account
+    -- gets the notifications of that business account.
     business_account_id text,
     PRIMARY KEY (kind, key)
 );

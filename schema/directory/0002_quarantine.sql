@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What the provider pushed and belongs to nobody here, or could not be read at all. It was
--- answered with 200, so nobody will send it again.
+-- Callbacks of no organization, and bodies that could not be parsed. They were answered with 200,
+-- so the provider does not send them again.
 CREATE TABLE directory.quarantine (
     id uuid PRIMARY KEY,
     reason text NOT NULL,

@@ -71,7 +71,7 @@ func (s *Service) Attach(
 	if err != nil {
 		return Account{}, err
 	}
-	err = s.directory.TakeNumber(ctx, draft.PhoneNumberID, draft.BusinessAccountID, org, func(ctx context.Context, generation int64) error {
+	err = s.directory.ClaimNumber(ctx, draft.PhoneNumberID, draft.BusinessAccountID, org, func(ctx context.Context, generation int64) error {
 		account, err = postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Account, error) {
 			made := Account{
 				ID: id, BusinessAccountID: draft.BusinessAccountID, PhoneNumberID: &draft.PhoneNumberID, Token: token, Generation: generation,

@@ -28,7 +28,7 @@ func (s *Service) Disconnect(
 	if customer != nil && (account.CustomerID == nil || *account.CustomerID != *customer) {
 		return Account{}, fault.NotFound("account")
 	}
-	err = s.directory.GiveBack(ctx, directory.PhoneNumber, []byte(phoneNumberID), org, account.Generation, func(ctx context.Context) error {
+	err = s.directory.Release(ctx, directory.PhoneNumber, []byte(phoneNumberID), org, account.Generation, func(ctx context.Context) error {
 		account, err = postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Account, error) {
 			return s.disconnectTx(ctx, tx, by, account.ID)
 		})

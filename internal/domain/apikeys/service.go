@@ -33,7 +33,7 @@ func (s *Service) Issue(ctx context.Context, org orgs.ID, by audit.Principal, dr
 	}
 	plaintext := generate()
 	key := Key{ID: ids.NewPlain[keyKind](now), Name: draft.Name, Last4: plaintext[len(plaintext)-4:], ExpiresAt: draft.ExpiresAt}
-	err := s.directory.Take(ctx, directory.APIKey, hash(plaintext), org, func(ctx context.Context, _ int64) error {
+	err := s.directory.Claim(ctx, directory.APIKey, hash(plaintext), org, func(ctx context.Context, _ int64) error {
 		_, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Key, error) {
 			if err := insertKey(ctx, tx, key, hash(plaintext)); err != nil {
 				return Key{}, err

@@ -17,9 +17,9 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-// world is two cells and a directory, each on a database of its own. The cells also have
-// tables that stand for numbers and tokens; nothing in them is unique.
-type world struct {
+// fixture is two cells and a directory, each on a database of its own. The cells also have
+// test tables for numbers and tokens, without unique keys.
+type fixture struct {
 	clock  *clock.Manual
 	db     *postgres.DB
 	routes *directory.Directory
@@ -32,7 +32,7 @@ CREATE TABLE test_accounts (org_id uuid NOT NULL, number bytea NOT NULL, generat
 CREATE TABLE test_tokens (org_id uuid NOT NULL, hash bytea NOT NULL);
 CREATE TABLE test_callbacks (org_id uuid NOT NULL, number bytea NOT NULL, generation bigint NOT NULL, id bigint NOT NULL)`
 
-// The databases of a world; the first two are cells.
+// The databases of a fixture; the first two are cells.
 const amber, birch, routing = "amber", "birch", "routing"
 
 // connect is pgtest.Connect with few connections: the server is shared with other packages.
@@ -47,43 +47,44 @@ func connect(t *testing.T, url string, conns int32) *postgres.DB {
 	return db
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{clock: clock.NewManual(pgtest.Start()), urls: map[string]string{}}
+	f := &fixture{clock: clock.NewManual(pgtest.Start()), urls: map[string]string{}}
 	for _, name := range []string{amber, birch, routing} {
-		w.urls[name] = pgtest.URL(t)
+		f.urls[name] = pgtest.URL(t)
 	}
 	cells := map[string]*postgres.DB{}
 	for _, name := range []string{amber, birch} {
-		cells[name] = connect(t, w.urls[name], 5)
+		cells[name] = connect(t, f.urls[name], 5)
 		_, err := cells[name].Pool().Exec(t.Context(), sqlTables)
 		require.NoError(t, err)
 	}
-	w.db = connect(t, w.urls[routing], 5)
-	w.routes = directory.New(w.db, w.clock)
-	w.cells = factory.In(t, w.routes, w.clock, cells)
-	return w
+	f.db = connect(t, f.urls[routing], 5)
+	f.routes = directory.New(f.db, f.clock)
+	f.cells = factory.In(t, f.routes, f.clock, cells)
+	return f
 }
 
-// thing is how a cell holds what a route of a kind leads from.
-type thing struct{ take, giveBack, holds string }
+// thing has the statements by which a cell stores and removes a number or token, and tells
+// whether it holds one.
+type thing struct{ claim, release, holds string }
 
 var things = map[directory.Kind]thing{
 	directory.PhoneNumber: {
-		take: `INSERT INTO test_accounts (org_id, number, generation, active) VALUES (@org_id, @key, @generation, true)`,
-		giveBack: `UPDATE test_accounts SET active = false
+		claim: `INSERT INTO test_accounts (org_id, number, generation, active) VALUES (@org_id, @key, @generation, true)`,
+		release: `UPDATE test_accounts SET active = false
 			WHERE org_id = @org_id AND number = @key AND generation = @generation AND active`,
 		holds: `SELECT EXISTS (SELECT FROM test_accounts
 			WHERE org_id = @org_id AND number = @key AND generation = @generation AND active)`,
 	},
 	directory.SetupToken: {
-		take:     `INSERT INTO test_tokens (org_id, hash) SELECT @org_id, @key WHERE @generation > 0`,
-		giveBack: `DELETE FROM test_tokens WHERE org_id = @org_id AND hash = @key AND @generation > 0`,
-		holds:    `SELECT EXISTS (SELECT FROM test_tokens WHERE org_id = @org_id AND hash = @key AND @generation > 0)`,
+		claim:   `INSERT INTO test_tokens (org_id, hash) SELECT @org_id, @key WHERE @generation > 0`,
+		release: `DELETE FROM test_tokens WHERE org_id = @org_id AND hash = @key AND @generation > 0`,
+		holds:   `SELECT EXISTS (SELECT FROM test_tokens WHERE org_id = @org_id AND hash = @key AND @generation > 0)`,
 	},
 }
 
-// write runs a statement in a cell, which must touch one row.
+// write runs a statement in a cell. The statement must change one row.
 func write(ctx context.Context, db *postgres.DB, org ids.Org, sql string, key []byte, generation int64) error {
 	touched, err := postgres.InTx(ctx, db, org, func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sql, postgres.Args{"key": key, "generation": generation})
@@ -94,33 +95,33 @@ func write(ctx context.Context, db *postgres.DB, org ids.Org, sql string, key []
 	return err
 }
 
-// take takes a number or a token for an organization of the cell.
-func take(
+// claim claims a number or a token for an organization of the cell.
+func claim(
 	ctx context.Context, routes *directory.Directory, db *postgres.DB, kind directory.Kind, key []byte, org ids.Org,
 ) (generation int64, err error) {
-	err = routes.Take(ctx, kind, key, org, func(ctx context.Context, claimed int64) error {
+	err = routes.Claim(ctx, kind, key, org, func(ctx context.Context, claimed int64) error {
 		generation = claimed
-		return write(ctx, db, org, things[kind].take, key, claimed)
+		return write(ctx, db, org, things[kind].claim, key, claimed)
 	})
 	return generation, err
 }
 
-// giveBack gives a number or a token back.
-func giveBack(
+// release releases a number or a token.
+func release(
 	ctx context.Context, routes *directory.Directory, db *postgres.DB, kind directory.Kind, key []byte, org ids.Org, generation int64,
 ) error {
-	return routes.GiveBack(ctx, kind, key, org, generation, func(ctx context.Context) error {
-		return write(ctx, db, org, things[kind].giveBack, key, generation)
+	return routes.Release(ctx, kind, key, org, generation, func(ctx context.Context) error {
+		return write(ctx, db, org, things[kind].release, key, generation)
 	})
 }
 
 // holds asks the cell in which the organization lives.
-func (w *world) holds(ctx context.Context, step directory.Unsettled) (bool, error) {
-	home, err := w.routes.HomeOf(ctx, step.OrgID)
+func (f *fixture) holds(ctx context.Context, step directory.Unresolved) (bool, error) {
+	home, err := f.routes.HomeOf(ctx, step.OrgID)
 	if err != nil {
 		return false, err
 	}
-	cell := w.cells[home.Cell]
+	cell := f.cells[home.Cell]
 	if one, known := things[step.Kind]; known {
 		return postgres.One[bool](ctx, cell.DB.Of(step.OrgID), one.holds, postgres.Args{"key": step.Key, "generation": step.Generation})
 	}
@@ -142,18 +143,18 @@ type homeRow struct {
 }
 
 // rows reads the whole directory.
-func (w *world) rows(t *testing.T) ([]routeRow, []homeRow) {
+func (f *fixture) rows(t *testing.T) ([]routeRow, []homeRow) {
 	t.Helper()
-	routes, err := postgres.Many[routeRow](t.Context(), w.db.System("test"), `
+	routes, err := postgres.Many[routeRow](t.Context(), f.db.System("test"), `
 		SELECT kind, encode(key, 'hex') AS key, org_id, generation, state FROM directory.routes ORDER BY kind, key`, nil)
 	require.NoError(t, err)
-	homes, err := postgres.Many[homeRow](t.Context(), w.db.System("test"), `
+	homes, err := postgres.Many[homeRow](t.Context(), f.db.System("test"), `
 		SELECT org_id, cell, state FROM directory.org_routes ORDER BY org_id`, nil)
 	require.NoError(t, err)
 	return routes, homes
 }
 
-// holding is what an organization has in a cell; without a generation it is zero.
+// holding is a row of a cell that must have a route. Generation is zero for kinds without one.
 type holding struct {
 	Kind       directory.Kind
 	Key        string
@@ -170,11 +171,11 @@ SELECT 'api_key', encode(hash, 'hex'), org_id, 0 FROM api_keys
 UNION ALL
 SELECT '', '', org_id, 0 FROM organizations`
 
-// holdings reads what the cells hold, their organizations too.
-func (w *world) holdings(t *testing.T) map[string][]holding {
+// holdings reads the rows of all cells that must have a route, organizations included.
+func (f *fixture) holdings(t *testing.T) map[string][]holding {
 	t.Helper()
 	all := map[string][]holding{}
-	for name, cell := range w.cells {
+	for name, cell := range f.cells {
 		held, err := postgres.Many[holding](t.Context(), cell.DB.System("test"), sqlHoldings, nil)
 		require.NoError(t, err)
 		all[name] = held
@@ -182,10 +183,10 @@ func (w *world) holdings(t *testing.T) map[string][]holding {
 	return all
 }
 
-// agrees tells every difference between what the cells hold and what the directory says.
-func (w *world) agrees(t *testing.T) {
+// agrees fails the test when the rows of the cells and the routes of the directory differ.
+func (f *fixture) agrees(t *testing.T) {
 	t.Helper()
-	routes, homes := w.rows(t)
+	routes, homes := f.rows(t)
 	home := map[ids.Org]string{}
 	for _, row := range homes {
 		require.Equal(t, "confirmed", row.State, "home of %s", row.OrgID)
@@ -196,7 +197,7 @@ func (w *world) agrees(t *testing.T) {
 		key  string
 	}
 	held, lives := map[key]holding{}, map[ids.Org]bool{}
-	for cell, all := range w.holdings(t) {
+	for cell, all := range f.holdings(t) {
 		for _, one := range all {
 			require.Equal(t, cell, home[one.OrgID], "%s of %s lies in %s", one.Kind, one.OrgID, cell)
 			if one.Kind == "" {
@@ -211,7 +212,7 @@ func (w *world) agrees(t *testing.T) {
 		one, is := held[key{row.Kind, row.Key}]
 		delete(held, key{row.Kind, row.Key})
 		if !is {
-			require.Equal(t, "released", row.State, "nobody holds %+v", row)
+			require.Equal(t, "released", row.State, "no cell holds %+v", row)
 			continue
 		}
 		require.Equal(t, "confirmed", row.State, "%+v holds", one)

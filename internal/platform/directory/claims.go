@@ -9,35 +9,36 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Two databases have no common commit, so whatever is unique in the whole service is
-// taken in three steps: claim here, commit in the cell, confirm here. It is given back in
-// three steps too: announce here, commit in the cell, release here. A process that dies
-// between two steps leaves an unsettled route, and Settle asks the cell what became of it.
+// Two databases have no common commit, so a route is claimed in three steps: claim here, commit
+// in the cell, confirm here. It is released in three steps too: announce here, commit in the
+// cell, release here. When a process dies between two steps, Resolve asks the cell whether it
+// holds the route, and confirms or releases it.
 
-// ErrTaken means that somebody else has it.
+// ErrTaken means that another organization has the route.
 var ErrTaken = errors.New("the route is taken")
 
-// Take claims a route for an organization, runs the commit in its cell and confirms. The
+// Claim claims a route for an organization, runs the commit in its cell and confirms. The
 // commit gets the route's generation and must respect its context's deadline, which ends
-// long before anybody settles the claim.
-func (d *Directory) Take(
+// long before Resolve looks at the claim.
+func (d *Directory) Claim(
 	ctx context.Context, kind Kind, key []byte, org ids.Org, commit func(ctx context.Context, generation int64) error,
 ) error {
-	return d.take(ctx, kind, key, org, nil, commit)
+	return d.claim(ctx, kind, key, org, nil, commit)
 }
 
-// TakeNumber is Take for a number, of a business account that others may have numbers of too.
-func (d *Directory) TakeNumber(
+// ClaimNumber is Claim for a number. Other organizations may have numbers of the same business
+// account.
+func (d *Directory) ClaimNumber(
 	ctx context.Context, number, businessAccount string, org ids.Org, commit func(ctx context.Context, generation int64) error,
 ) error {
-	return d.take(ctx, PhoneNumber, []byte(number), org, &businessAccount, commit)
+	return d.claim(ctx, PhoneNumber, []byte(number), org, &businessAccount, commit)
 }
 
-func (d *Directory) take(
+func (d *Directory) claim(
 	ctx context.Context, kind Kind, key []byte, org ids.Org, businessAccount *string,
 	commit func(ctx context.Context, generation int64) error,
 ) error {
-	generation, err := d.claim(ctx, kind, key, org, businessAccount)
+	generation, err := d.insertClaim(ctx, kind, key, org, businessAccount)
 	if err != nil {
 		return err
 	}
@@ -48,10 +49,10 @@ func (d *Directory) take(
 	})
 }
 
-// GiveBack announces that a route will be free, runs the commit in the cell and releases.
-// Until the cell has committed the route still leads to the organization. One whose
-// confirmation was lost may be given back too: the cell has it.
-func (d *Directory) GiveBack(
+// Release announces that a route will be free, runs the commit in the cell and releases.
+// Until the cell has committed, the route still leads to the organization. A route whose
+// confirmation was lost can be released too, because the cell holds it.
+func (d *Directory) Release(
 	ctx context.Context, kind Kind, key []byte, org ids.Org, generation int64, commit func(context.Context) error,
 ) error {
 	if err := d.move(ctx, kind, key, org, generation, "releasing", "claimed", "confirmed"); err != nil {
@@ -67,14 +68,16 @@ func (d *Directory) GiveBack(
 	})
 }
 
-// steps are what follows the first entry in the directory.
+// steps follow the first write to the directory.
 type steps struct {
-	commit        func(context.Context) error
+	// commit runs the transaction in the cell.
+	commit func(context.Context) error
+	// confirm or undo is the second write to the directory, after the cell committed or refused.
 	confirm, undo func() error
 }
 
-// finish runs the commit in the cell and confirms it, or undoes the entry when the cell
-// said no. What is lost of confirm and undo is done later by Settle: the cell has spoken.
+// finish runs the commit in the cell, then confirm, or undo when the cell refused. Errors of
+// confirm and undo are ignored, because Resolve does the same later.
 func (d *Directory) finish(ctx context.Context, names [3]string, s steps) error {
 	d.step(names[0])
 	within, cancel := context.WithTimeout(ctx, claimTimeout)
@@ -91,14 +94,14 @@ func (d *Directory) finish(ctx context.Context, names [3]string, s steps) error 
 	return nil
 }
 
-// refused tells a verb that said no or could not even try, and so committed nothing, from
-// a commit whose outcome is unknown.
+// refused reports whether the cell surely committed nothing: the verb refused, or there was no
+// transaction. It is false for a commit whose outcome is unknown.
 func refused(err error) bool {
 	code := fault.Of(err)
 	return code != "" && code != fault.ServiceUnavailable || postgres.Undone(err)
 }
 
-// A route is free when it never was or was released.
+// A route is free when it has no row or was released.
 const sqlClaim = `
 INSERT INTO directory.routes AS r (kind, key, org_id, business_account_id, generation, state, changed_at)
 VALUES (@kind, @key, @org, @business_account, 1, 'claimed', @now)
@@ -111,7 +114,7 @@ SET org_id = excluded.org_id,
 WHERE r.state = 'released'
 RETURNING generation`
 
-func (d *Directory) claim(
+func (d *Directory) insertClaim(
 	ctx context.Context, kind Kind, key []byte, org ids.Org, businessAccount *string,
 ) (generation int64, err error) {
 	generation, err = postgres.InSystemTx(ctx, d.db, "directory", func(tx *postgres.Tx) (int64, error) {

@@ -27,23 +27,23 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-// The steps at which a process can die inside the cell's commit; the others have the
-// directory's names for them.
+// The steps around the cell's commit at which a process can die. The other steps have the names
+// that the directory gives to OnStep.
 const (
 	beforeCommit = "before the commit"
 	inCommit     = "in the commit"
 	afterCommit  = "after the commit"
 )
 
-// killing is what one process does and where it dies.
+// killing tells one child process what to do and at which step to die.
 type killing struct {
-	Number   int
-	Kind     directory.Kind // empty for an organization
-	GiveBack bool
-	Step     string
-	Cell     string
-	Org      ids.Org
-	// Former is who had the number or token before, in FormerCell; nobody when zero.
+	Number  int
+	Kind    directory.Kind // empty for an organization
+	Release bool
+	Step    string
+	Cell    string
+	Org     ids.Org
+	// Former is the organization that had the number or token before, in FormerCell; zero for none.
 	Former     ids.Org
 	FormerCell string
 
@@ -60,20 +60,21 @@ const (
 	childName       = "crash child"
 )
 
-// TestCrashChild is the process that TestCrash kills; by itself it does nothing.
-func TestCrashChild(t *testing.T) {
+// TestCrash_Child is the child process of TestCrash_ProcessKilledAtEachStep_RoutesResolved. It
+// passes at once when run by itself.
+func TestCrash_Child(t *testing.T) {
 	t.Parallel()
-	told := os.Getenv(killingVariable)
-	if told == "" {
+	encoded := os.Getenv(killingVariable)
+	if encoded == "" {
 		return
 	}
 	c := &child{}
-	require.NoError(t, json.Unmarshal([]byte(told), &c.plan))
+	require.NoError(t, json.Unmarshal([]byte(encoded), &c.plan))
 	c.clock = clock.NewManual(c.plan.Now)
 	c.routes = directory.New(open(t, c.plan.URLs[routing]), c.clock, directory.OnStep(c.reach))
 	c.db = open(t, c.plan.URLs[c.plan.Cell], c)
 	require.NoError(t, c.operate(t))
-	time.Sleep(time.Minute) // whoever dies in the commit may see its end
+	time.Sleep(time.Minute) // a process that dies in the commit may live until after it
 	t.Fatalf("survived %s", c.plan.Step)
 }
 
@@ -95,24 +96,24 @@ type child struct {
 	armed  atomic.Bool
 }
 
-// operate does what goes before and then what the process dies of.
+// operate prepares the route and then runs the claim or release in which the process dies.
 func (c *child) operate(t *testing.T) error {
 	ctx, plan := t.Context(), c.plan
 	if !plan.Former.IsZero() {
 		db := open(t, plan.URLs[plan.FormerCell])
-		generation, err := take(ctx, c.routes, db, plan.Kind, plan.key(), plan.Former)
+		generation, err := claim(ctx, c.routes, db, plan.Kind, plan.key(), plan.Former)
 		require.NoError(t, err)
-		require.NoError(t, giveBack(ctx, c.routes, db, plan.Kind, plan.key(), plan.Former, generation))
+		require.NoError(t, release(ctx, c.routes, db, plan.Kind, plan.key(), plan.Former, generation))
 	}
-	if plan.GiveBack {
-		generation, err := take(ctx, c.routes, c.db, plan.Kind, plan.key(), plan.Org)
+	if plan.Release {
+		generation, err := claim(ctx, c.routes, c.db, plan.Kind, plan.key(), plan.Org)
 		require.NoError(t, err)
 		c.armed.Store(true)
-		return giveBack(ctx, c.routes, c.db, plan.Kind, plan.key(), plan.Org, generation)
+		return release(ctx, c.routes, c.db, plan.Kind, plan.key(), plan.Org, generation)
 	}
 	c.armed.Store(true)
 	if _, given := things[plan.Kind]; given {
-		_, err := take(ctx, c.routes, c.db, plan.Kind, plan.key(), plan.Org)
+		_, err := claim(ctx, c.routes, c.db, plan.Kind, plan.key(), plan.Org)
 		return err
 	}
 	services, err := cell.New(cell.Deps{
@@ -135,12 +136,12 @@ func (c *child) reach(step string) {
 
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // nothing more may happen
+	select {} // wait for the signal to take effect
 }
 
 type commitKey struct{}
 
-// TraceQueryStart sees the cell's statements before they are sent.
+// TraceQueryStart runs before each statement of the cell and watches for the commit.
 func (c *child) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if data.SQL != "commit" {
 		return ctx
@@ -157,7 +158,7 @@ func (c *child) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 	return context.WithValue(ctx, commitKey{}, true)
 }
 
-// TraceQueryEnd sees them answered.
+// TraceQueryEnd runs when a statement was answered.
 func (c *child) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	if ctx.Value(commitKey{}) != nil {
 		c.reach(afterCommit)

@@ -22,7 +22,7 @@ import (
 
 const kills = 200
 
-// outcome is what a cell holds after a process died at a step.
+// outcome tells whether a cell holds the route after a process died at a step.
 type outcome string
 
 const (
@@ -31,12 +31,13 @@ const (
 	either outcome = "either"
 )
 
-type stage struct {
+// deathPoint is a step at which a process dies, and the outcome.
+type deathPoint struct {
 	step string
 	left outcome
 }
 
-var taking = []stage{
+var claiming = []deathPoint{
 	{"claimed", free},
 	{beforeCommit, free},
 	{inCommit, either},
@@ -45,34 +46,34 @@ var taking = []stage{
 	{"confirmed", held},
 }
 
-var givingBack = []stage{
+var releasing = []deathPoint{
 	{"announced", held},
 	{beforeCommit, held},
 	{inCommit, either},
 	{afterCommit, free},
-	{"given back", free},
+	{"release committed", free},
 	{"released", free},
 }
 
-// crash is a killing and what must come of it.
+// crash is a killing and its expected outcome.
 type crash struct {
 	killing
 
 	left outcome
-	// rival is an organization of the other cell that wants the same.
+	// rival is an organization of the other cell that claims the same route.
 	rival ids.Org
-	// taken says that the rival has it before anything was settled.
+	// taken is true when the rival got the route before Resolve ran.
 	taken bool
 }
 
-// TestCrash kills processes between claim, commit and confirm and then lets the directory
-// settle what they left behind.
-func TestCrash(t *testing.T) {
+// TestCrash_ProcessKilledAtEachStep_RoutesResolved kills processes between claim, commit and
+// confirm, and then has the directory resolve their routes.
+func TestCrash_ProcessKilledAtEachStep_RoutesResolved(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	w := newWorld(t)
-	crashes := w.plan(t, rand.New(rand.NewPCG(seed, 0)))
+	f := newFixture(t)
+	crashes := f.plan(t, rand.New(rand.NewPCG(seed, 0)))
 	began := time.Now()
 	var group errgroup.Group
 	group.SetLimit(3)
@@ -81,49 +82,49 @@ func TestCrash(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	t.Logf("%d processes were killed in %s", len(crashes), time.Since(began))
-	w.awaitDead(t)
-	w.rivalsComeTooEarly(t, crashes)
+	f.awaitDead(t)
+	f.rivalsComeTooEarly(t, crashes)
 
-	settled, err := w.routes.Settle(t.Context(), w.holds)
+	resolved, err := f.routes.Resolve(t.Context(), f.holds)
 	require.NoError(t, err)
-	require.Zero(t, settled, "the steps are too young")
-	w.clock.Move(6 * time.Minute)
-	settled, err = w.routes.Settle(t.Context(), w.holds)
+	require.Zero(t, resolved, "the steps are too young")
+	f.clock.Move(6 * time.Minute)
+	resolved, err = f.routes.Resolve(t.Context(), f.holds)
 	require.NoError(t, err)
-	require.NotZero(t, settled)
-	t.Logf("%d steps were settled", settled)
-	w.agrees(t)
-	w.tally(t, crashes)
+	require.NotZero(t, resolved)
+	t.Logf("%d steps were resolved", resolved)
+	f.agrees(t)
+	f.tally(t, crashes)
 
-	routes, homes := w.rows(t)
-	w.clock.Move(6 * time.Minute)
-	settled, err = w.routes.Settle(t.Context(), w.holds)
+	routes, homes := f.rows(t)
+	f.clock.Move(6 * time.Minute)
+	resolved, err = f.routes.Resolve(t.Context(), f.holds)
 	require.NoError(t, err)
-	require.Zero(t, settled)
-	routesAgain, homesAgain := w.rows(t)
+	require.Zero(t, resolved)
+	routesAgain, homesAgain := f.rows(t)
 	require.Equal(t, routes, routesAgain)
 	require.Equal(t, homes, homesAgain)
-	w.rivalsTakeWhatIsFree(t, crashes)
-	w.agrees(t)
+	f.rivalsTakeWhatIsFree(t, crashes)
+	f.agrees(t)
 }
 
 // plan spreads the kills over kinds, operations and steps.
-func (w *world) plan(t *testing.T, random *rand.Rand) []*crash {
+func (f *fixture) plan(t *testing.T, random *rand.Rand) []*crash {
 	t.Helper()
 	var kinds []crash
 	for _, kind := range []directory.Kind{directory.PhoneNumber, directory.SetupToken, directory.APIKey, ""} {
-		for _, at := range taking {
+		for _, at := range claiming {
 			kinds = append(kinds, crash{killing: killing{Kind: kind, Step: at.step}, left: at.left})
 		}
-		for _, at := range givingBack {
+		for _, at := range releasing {
 			if _, given := things[kind]; given {
-				kinds = append(kinds, crash{killing: killing{Kind: kind, GiveBack: true, Step: at.step}, left: at.left})
+				kinds = append(kinds, crash{killing: killing{Kind: kind, Release: true, Step: at.step}, left: at.left})
 			}
 		}
 	}
 	living := map[string][]ids.Org{}
 	for range 3 {
-		for name, cell := range w.cells {
+		for name, cell := range f.cells {
 			org, _ := cell.Org(t)
 			living[name] = append(living[name], org)
 		}
@@ -136,7 +137,7 @@ func (w *world) plan(t *testing.T, random *rand.Rand) []*crash {
 		}
 		one := kinds[number%len(kinds)]
 		here := random.IntN(2)
-		one.Number, one.Cell, one.URLs, one.Now = number, cells[here], w.urls, w.clock.Now()
+		one.Number, one.Cell, one.URLs, one.Now = number, cells[here], f.urls, f.clock.Now()
 		one.Org, one.rival = living[cells[here]][random.IntN(3)], living[cells[1-here]][random.IntN(3)]
 		if _, given := things[one.Kind]; given && random.IntN(2) == 0 {
 			one.FormerCell = cells[random.IntN(2)]
@@ -149,12 +150,12 @@ func (w *world) plan(t *testing.T, random *rand.Rand) []*crash {
 
 // run starts the process and expects it to be killed.
 func (c *crash) run() error {
-	told, err := json.Marshal(c.killing)
+	encoded, err := json.Marshal(c.killing)
 	if err != nil {
 		return err
 	}
-	command := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-	command.Env = append(os.Environ(), killingVariable+"="+string(told))
+	command := exec.Command(os.Args[0], "-test.run=^TestCrash_Child$")
+	command.Env = append(os.Environ(), killingVariable+"="+string(encoded))
 	output, _ := command.CombinedOutput()
 	status, is := command.ProcessState.Sys().(syscall.WaitStatus)
 	if !is || !status.Signaled() || status.Signal() != syscall.SIGKILL {
@@ -172,10 +173,11 @@ func (s *strayed) Error() string {
 	return s.c.name() + " did not die " + s.c.Step + " of " + string(s.c.Kind) + ": " + string(s.output)
 }
 
-// awaitDead waits until the databases have noticed: a commit may still be under way there.
-func (w *world) awaitDead(t *testing.T) {
+// awaitDead waits until the servers have closed the connections of the dead processes, because a
+// commit may still be running there.
+func (f *fixture) awaitDead(t *testing.T) {
 	t.Helper()
-	for _, db := range []*postgres.DB{w.db, w.cells[amber].DB, w.cells[birch].DB} {
+	for _, db := range []*postgres.DB{f.db, f.cells[amber].DB, f.cells[birch].DB} {
 		require.Eventually(t, func() bool {
 			alive, err := postgres.One[int](t.Context(), db.System("test"), `
 				SELECT count(*) FROM pg_stat_activity
@@ -185,22 +187,22 @@ func (w *world) awaitDead(t *testing.T) {
 	}
 }
 
-// rivalsComeTooEarly lets others ask for half of what the dead left: only what was given
-// back to the end can be had.
-func (w *world) rivalsComeTooEarly(t *testing.T, crashes []*crash) {
+// rivalsComeTooEarly claims half of the routes for other organizations before Resolve ran. Only
+// routes whose release was finished are free.
+func (f *fixture) rivalsComeTooEarly(t *testing.T, crashes []*crash) {
 	t.Helper()
 	for _, one := range crashes {
 		if _, given := things[one.Kind]; !given || one.Number%2 == 0 {
 			continue
 		}
-		_, err := take(t.Context(), w.routes, w.cells[one.other()].DB, one.Kind, one.key(), one.rival)
+		_, err := claim(t.Context(), f.routes, f.cells[one.other()].DB, one.Kind, one.key(), one.rival)
 		switch {
-		case err == nil && one.GiveBack && (one.Step == "released" || one.Step == inCommit):
+		case err == nil && one.Release && (one.Step == "released" || one.Step == inCommit):
 			one.Org, one.Cell, one.rival, one.left = one.rival, one.other(), one.Org, held
 			one.taken = true
 		default:
 			require.ErrorIs(t, err, directory.ErrTaken, "%+v", one.killing)
-			require.False(t, one.GiveBack && one.Step == "released", "%+v was free", one.killing)
+			require.False(t, one.Release && one.Step == "released", "%+v was free", one.killing)
 		}
 	}
 }
@@ -212,14 +214,15 @@ func (c *crash) other() string {
 	return amber
 }
 
-// rivalsTakeWhatIsFree proves that nothing is stuck.
-func (w *world) rivalsTakeWhatIsFree(t *testing.T, crashes []*crash) {
+// rivalsTakeWhatIsFree claims every route for another organization: those that are free can be
+// claimed.
+func (f *fixture) rivalsTakeWhatIsFree(t *testing.T, crashes []*crash) {
 	t.Helper()
 	for _, one := range crashes {
 		if _, given := things[one.Kind]; !given {
 			continue
 		}
-		_, err := take(t.Context(), w.routes, w.cells[one.other()].DB, one.Kind, one.key(), one.rival)
+		_, err := claim(t.Context(), f.routes, f.cells[one.other()].DB, one.Kind, one.key(), one.rival)
 		if one.left == held {
 			require.ErrorIs(t, err, directory.ErrTaken, "%+v", one.killing)
 		} else {
@@ -228,12 +231,13 @@ func (w *world) rivalsTakeWhatIsFree(t *testing.T, crashes []*crash) {
 	}
 }
 
-// tally holds each crash against what must come of it, and decides those of unknown outcome.
-func (w *world) tally(t *testing.T, crashes []*crash) {
+// tally compares each crash with its expected outcome, and sets the outcome of those that died
+// in the commit.
+func (f *fixture) tally(t *testing.T, crashes []*crash) {
 	t.Helper()
 	have := map[string]ids.Org{}
-	for _, cell := range w.cells {
-		for _, one := range w.holdings(t)[cell.Name] {
+	for _, cell := range f.cells {
+		for _, one := range f.holdings(t)[cell.Name] {
 			have[string(one.Kind)+" "+one.Key] = one.OrgID
 		}
 		type named struct {
@@ -265,9 +269,9 @@ func (w *world) tally(t *testing.T, crashes []*crash) {
 			require.Equal(t, one.Org, owner, "%+v", one.killing)
 		}
 		one.left = came
-		label := "take: " + one.Step
-		if one.GiveBack {
-			label = "give back: " + one.Step
+		label := "claim: " + one.Step
+		if one.Release {
+			label = "release: " + one.Step
 		}
 		if one.taken {
 			label += ", then a rival"

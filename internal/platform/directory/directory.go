@@ -1,6 +1,6 @@
-// Package directory knows which organization a key, a token or a number belongs to and in
-// which cell each organization lives. It is the one place where something is unique in the
-// whole service. It never decides whether a key may be used: the cell is the judge.
+// Package directory knows which organization a key, a token or a number belongs to, and in
+// which cell each organization lives. Whatever must be unique in the whole service is unique
+// here. The directory never decides whether a key may be used: the cell does.
 package directory
 
 import (
@@ -15,23 +15,25 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Kind is what a route leads from.
+// Kind is the kind of thing that a route belongs to.
 type Kind string
 
-// The kinds of route. Keys and tokens are given as their hash.
+// The kinds of route. The key of an API key or setup token is its hash.
 const (
 	APIKey      Kind = "api_key"
 	SetupToken  Kind = "setup_token"
 	PhoneNumber Kind = "phone_number"
 )
 
-// Home is where an organization lives.
+// Home is the cell in which an organization lives.
 type Home struct {
-	Cell  string
+	// Cell is the name of the cell.
+	Cell string
+	// Epoch grows with each move of the organization.
 	Epoch int64
 }
 
-// Route is whose something is. The generation grows each time it changes hands.
+// Route is the owner of a key, token or number. The generation grows with each new owner.
 type Route struct {
 	OrgID      ids.Org
 	Generation int64
@@ -39,24 +41,24 @@ type Route struct {
 	Epoch      int64
 }
 
-// Home is where the route's organization lives.
+// Home returns the cell in which the route's organization lives.
 func (r Route) Home() Home { return Home{Cell: r.Cell, Epoch: r.Epoch} }
 
 // ErrUnknown means that the directory has no such route.
 var ErrUnknown = errors.New("no such route")
 
-// cached bounds what a process remembers of each sort.
+// cached is the number of owners, and of homes, that a process caches at most.
 const cached = 200_000
 
-// Directory answers from memory where it can: what leads from a key or token never
-// changes, and a home that changed is noticed by the cell, which refuses the old epoch.
-// Only what was found is remembered, never that something is missing.
+// Directory caches owners and homes. A cached owner may be out of date for a number, and a
+// cached home after a move: the cell then refuses the old generation or epoch, and the caller
+// uses Reread or HomeOf. That a route is missing is never cached.
 type Directory struct {
 	db     *postgres.DB
 	clock  clock.Clock
 	owners *lru.Cache[routeKey, owner]
 	homes  *lru.Cache[ids.Org, Home]
-	// step is told each step of a claim; tests stop the process there.
+	// step is called after each step of a claim or release; tests kill the process there.
 	step func(name string)
 }
 
@@ -73,7 +75,7 @@ type owner struct {
 // Option changes a directory for tests.
 type Option func(*Directory)
 
-// OnStep calls back at each step of a claim.
+// OnStep sets a function that is called after each step of a claim or release.
 func OnStep(step func(name string)) Option { return func(d *Directory) { d.step = step } }
 
 // New builds a directory on its database.
@@ -97,18 +99,18 @@ WHERE r.kind = @kind
   AND r.key = @key
   AND r.state <> 'released'`
 
-// Find tells whose something is and where they live, from memory or with one read. A
-// claim that is not yet confirmed counts: the cell decides.
+// Find returns the owner of a key, token or number and the owner's home, from the cache or
+// with one read. It also finds a claim that is not confirmed yet: the cell decides.
 func (d *Directory) Find(ctx context.Context, kind Kind, key []byte) (Route, error) {
-	if who, known := d.owners.Get(routeKey{kind, string(key)}); known {
-		if home, known := d.homes.Get(who.org); known {
-			return Route{OrgID: who.org, Generation: who.generation, Cell: home.Cell, Epoch: home.Epoch}, nil
+	if owner, known := d.owners.Get(routeKey{kind, string(key)}); known {
+		if home, known := d.homes.Get(owner.org); known {
+			return Route{OrgID: owner.org, Generation: owner.generation, Cell: home.Cell, Epoch: home.Epoch}, nil
 		}
 	}
 	return d.Reread(ctx, kind, key)
 }
 
-// Reread is Find past the memory: for a route that a cell did not know.
+// Reread is Find without the cache, for a cached route that the cell refused.
 func (d *Directory) Reread(ctx context.Context, kind Kind, key []byte) (Route, error) {
 	route, err := postgres.One[Route](ctx, d.scope(), sqlFind, postgres.Args{"kind": kind, "key": key})
 	if errors.Is(err, postgres.ErrNoRow) {
@@ -128,7 +130,7 @@ SELECT cell, epoch
 FROM directory.org_routes
 WHERE org_id = @org`
 
-// HomeOf tells where an organization lives now.
+// HomeOf reads the home of an organization without the cache.
 func (d *Directory) HomeOf(ctx context.Context, org ids.Org) (Home, error) {
 	home, err := postgres.One[Home](ctx, d.scope(), sqlHome, postgres.Args{"org": org})
 	if errors.Is(err, postgres.ErrNoRow) {
@@ -146,15 +148,16 @@ FROM directory.routes
 WHERE business_account_id = @id
 ORDER BY org_id`
 
-// OrgsOfBusinessAccount lists who has a number of a business account, or is about to: the
-// cell decides.
+// OrgsOfBusinessAccount lists the organizations with a number of a business account. Claims
+// that are not confirmed yet count: the cell decides.
 func (d *Directory) OrgsOfBusinessAccount(ctx context.Context, id string) ([]ids.Org, error) {
 	return postgres.Many[ids.Org](ctx, d.scope(), sqlOrgsOfBusinessAccount, postgres.Args{"id": id})
 }
 
-// unsettledAfter is how old an unconfirmed step is before it is settled by asking the
-// cell. It is far longer than a claimant may take.
 const (
-	unsettledAfter = 5 * time.Minute
-	claimTimeout   = time.Minute
+	// resolveAfter is the age at which Resolve asks the cell about a claim or release that is
+	// not finished. It is far longer than claimTimeout.
+	resolveAfter = 5 * time.Minute
+	// claimTimeout bounds the commit in the cell.
+	claimTimeout = time.Minute
 )

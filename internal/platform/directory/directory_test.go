@@ -18,17 +18,17 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// alone is a directory without cells behind it: the commits are the test's own.
-type alone struct {
+// directoryFixture is a directory without cells. The test passes the commits itself.
+type directoryFixture struct {
 	*directory.Directory
 
 	db    *postgres.DB
 	clock *clock.Manual
 }
 
-func newAlone(t *testing.T, cells ...string) *alone {
+func newDirectory(t *testing.T, cells ...string) *directoryFixture {
 	t.Helper()
-	a := &alone{db: connect(t, pgtest.URL(t), 8), clock: clock.NewManual(pgtest.Start())}
+	a := &directoryFixture{db: connect(t, pgtest.URL(t), 8), clock: clock.NewManual(pgtest.Start())}
 	a.Directory = directory.New(a.db, a.clock)
 	require.NoError(t, a.EnsureCells(t.Context(), cells))
 	return a
@@ -38,16 +38,16 @@ func fine(context.Context) error { return nil }
 
 func taken(context.Context, int64) error { return nil }
 
-// org places an organization that nobody asks about.
-func (a *alone) org(t *testing.T, cell string) ids.Org {
+// org places an organization in a cell.
+func (a *directoryFixture) org(t *testing.T, cell string) ids.Org {
 	t.Helper()
 	org := ids.NewOrg(a.clock.Now())
 	require.NoError(t, a.Branch(cell).Place(t.Context(), org, fine))
 	return org
 }
 
-// state is that of the route of a number, or "".
-func (a *alone) state(t *testing.T, number string) string {
+// state returns the state of a number's route, or "" without a route.
+func (a *directoryFixture) state(t *testing.T, number string) string {
 	t.Helper()
 	states, err := postgres.Many[string](t.Context(), a.db.System("test"), `
 		SELECT state FROM directory.routes WHERE kind = 'phone_number' AND key = @key`, postgres.Args{"key": []byte(number)})
@@ -58,19 +58,19 @@ func (a *alone) state(t *testing.T, number string) string {
 	return states[0]
 }
 
-func (a *alone) exec(t *testing.T, sql string) {
+func (a *directoryFixture) exec(t *testing.T, sql string) {
 	t.Helper()
 	_, err := a.db.Pool().Exec(t.Context(), sql)
 	require.NoError(t, err)
 }
 
-func TestFind_RemembersOnlyWhatItFound(t *testing.T) {
+func TestFind_Missing_IsNotCached(t *testing.T) {
 	t.Parallel()
-	a, key := newAlone(t, amber), []byte("key")
+	a, key := newDirectory(t, amber), []byte("key")
 	org := a.org(t, amber)
 	_, err := a.Find(t.Context(), directory.APIKey, key)
 	require.ErrorIs(t, err, directory.ErrUnknown)
-	require.NoError(t, a.Take(t.Context(), directory.APIKey, key, org, taken))
+	require.NoError(t, a.Claim(t.Context(), directory.APIKey, key, org, taken))
 	want := directory.Route{OrgID: org, Generation: 1, Cell: amber, Epoch: directory.FirstEpoch}
 	route, err := a.Find(t.Context(), directory.APIKey, key)
 	require.NoError(t, err)
@@ -85,15 +85,15 @@ func TestFind_RemembersOnlyWhatItFound(t *testing.T) {
 	_, err = a.Reread(t.Context(), directory.APIKey, key)
 	require.ErrorIs(t, err, directory.ErrUnknown)
 	_, err = a.Find(t.Context(), directory.APIKey, key)
-	require.ErrorIs(t, err, directory.ErrUnknown, "a second look forgets")
+	require.ErrorIs(t, err, directory.ErrUnknown, "Reread removes the route from the cache")
 }
 
-func TestFind_KnowsAClaimBeforeItIsConfirmed(t *testing.T) {
+func TestFind_UnconfirmedClaim_IsFound(t *testing.T) {
 	t.Parallel()
-	a, number := newAlone(t, amber), []byte("number")
+	a, number := newDirectory(t, amber), []byte("number")
 	org := a.org(t, amber)
 	other := directory.New(a.db, a.clock)
-	require.NoError(t, a.Take(t.Context(), directory.PhoneNumber, number, org, func(ctx context.Context, generation int64) error {
+	require.NoError(t, a.Claim(t.Context(), directory.PhoneNumber, number, org, func(ctx context.Context, generation int64) error {
 		require.Equal(t, int64(1), generation)
 		require.Equal(t, "claimed", a.state(t, "number"))
 		route, err := other.Find(ctx, directory.PhoneNumber, number)
@@ -104,12 +104,12 @@ func TestFind_KnowsAClaimBeforeItIsConfirmed(t *testing.T) {
 	require.Equal(t, "confirmed", a.state(t, "number"))
 }
 
-func TestGiveBack_LeadsToTheOwnerUntilTheCellHasCommitted(t *testing.T) {
+func TestRelease_BeforeTheCellCommits_LeadsToTheOwner(t *testing.T) {
 	t.Parallel()
-	a, number := newAlone(t, amber), []byte("number")
+	a, number := newDirectory(t, amber), []byte("number")
 	org := a.org(t, amber)
-	require.NoError(t, a.Take(t.Context(), directory.PhoneNumber, number, org, taken))
-	require.NoError(t, a.GiveBack(t.Context(), directory.PhoneNumber, number, org, 1, func(ctx context.Context) error {
+	require.NoError(t, a.Claim(t.Context(), directory.PhoneNumber, number, org, taken))
+	require.NoError(t, a.Release(t.Context(), directory.PhoneNumber, number, org, 1, func(ctx context.Context) error {
 		require.Equal(t, "releasing", a.state(t, "number"))
 		route, err := a.Reread(ctx, directory.PhoneNumber, number)
 		require.NoError(t, err)
@@ -118,14 +118,14 @@ func TestGiveBack_LeadsToTheOwnerUntilTheCellHasCommitted(t *testing.T) {
 	}))
 	require.Equal(t, "released", a.state(t, "number"))
 	_, err := a.Find(t.Context(), directory.PhoneNumber, number)
-	require.ErrorIs(t, err, directory.ErrUnknown, "who gave it back does not remember it")
+	require.ErrorIs(t, err, directory.ErrUnknown, "the process that released it does not cache it")
 	_, err = directory.New(a.db, a.clock).Find(t.Context(), directory.PhoneNumber, number)
 	require.ErrorIs(t, err, directory.ErrUnknown)
-	err = a.GiveBack(t.Context(), directory.PhoneNumber, number, org, 1, fine)
-	require.ErrorIs(t, err, directory.ErrChanged, "it can be given back once")
+	err = a.Release(t.Context(), directory.PhoneNumber, number, org, 1, fine)
+	require.ErrorIs(t, err, directory.ErrChanged, "it can be released once")
 
 	next := a.org(t, amber)
-	require.NoError(t, a.Take(t.Context(), directory.PhoneNumber, number, next, taken))
+	require.NoError(t, a.Claim(t.Context(), directory.PhoneNumber, number, next, taken))
 	route, err := a.Find(t.Context(), directory.PhoneNumber, number)
 	require.NoError(t, err)
 	require.Equal(t, directory.Route{OrgID: next, Generation: 2, Cell: amber, Epoch: 1}, route)
@@ -133,41 +133,41 @@ func TestGiveBack_LeadsToTheOwnerUntilTheCellHasCommitted(t *testing.T) {
 		org        ids.Org
 		generation int64
 	}{{org, 1}, {org, 2}, {next, 1}} {
-		err = a.GiveBack(t.Context(), directory.PhoneNumber, number, wrong.org, wrong.generation, fine)
-		require.ErrorIs(t, err, directory.ErrChanged, "only the owner gives back")
+		err = a.Release(t.Context(), directory.PhoneNumber, number, wrong.org, wrong.generation, fine)
+		require.ErrorIs(t, err, directory.ErrChanged, "only the owner can release")
 	}
 }
 
-func TestTake_RefusesWhatIsTaken(t *testing.T) {
+func TestClaim_TakenRoute_Refused(t *testing.T) {
 	t.Parallel()
-	a, number := newAlone(t, amber), []byte("number")
+	a, number := newDirectory(t, amber), []byte("number")
 	first, second := a.org(t, amber), a.org(t, amber)
 	never := func(context.Context, int64) error {
 		t.Error("the commit ran without a claim")
 		return nil
 	}
-	require.NoError(t, a.Take(t.Context(), directory.PhoneNumber, number, first, func(ctx context.Context, _ int64) error {
-		require.ErrorIs(t, a.Take(ctx, directory.PhoneNumber, number, second, never), directory.ErrTaken)
+	require.NoError(t, a.Claim(t.Context(), directory.PhoneNumber, number, first, func(ctx context.Context, _ int64) error {
+		require.ErrorIs(t, a.Claim(ctx, directory.PhoneNumber, number, second, never), directory.ErrTaken)
 		return nil
 	}))
 	for _, org := range []ids.Org{first, second} {
-		require.ErrorIs(t, a.Take(t.Context(), directory.PhoneNumber, number, org, never), directory.ErrTaken)
+		require.ErrorIs(t, a.Claim(t.Context(), directory.PhoneNumber, number, org, never), directory.ErrTaken)
 	}
-	require.NoError(t, a.GiveBack(t.Context(), directory.PhoneNumber, number, first, 1, func(ctx context.Context) error {
-		require.ErrorIs(t, a.Take(ctx, directory.PhoneNumber, number, second, never), directory.ErrTaken)
+	require.NoError(t, a.Release(t.Context(), directory.PhoneNumber, number, first, 1, func(ctx context.Context) error {
+		require.ErrorIs(t, a.Claim(ctx, directory.PhoneNumber, number, second, never), directory.ErrTaken)
 		return nil
 	}))
 }
 
-func TestTakeAndGiveBack_WhenTheCommitFails(t *testing.T) {
+func TestClaimAndRelease_CommitFails_StateByOutcome(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		failure                          error
-		taking, takingFree, givingBack   string
-		takingHeld, backHeld, backNoMore string
+		failure                            error
+		claiming, claimingFree, releasing  string
+		claimingHeld, backHeld, backNoMore string
 	}{
 		"a refusal is undone at once":          {fault.New(fault.LimitReached, "no"), "released", "released", "confirmed", "released", "confirmed", "confirmed"},
-		"an unknown outcome waits":             {errors.New("who knows"), "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
+		"an unknown outcome waits":             {errors.New("outcome unknown"), "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
 		"a broken commit waits":                {fault.OutcomeUnknown(errors.Join(postgres.ErrUnanswered, errors.New("broken"))), "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
 		"a deadline waits":                     {context.DeadlineExceeded, "claimed", "released", "releasing", "confirmed", "confirmed", "released"},
 		"what could not be tried is undone":    {fault.Unavailable(0, errors.New("busy")), "released", "released", "confirmed", "released", "confirmed", "confirmed"},
@@ -175,35 +175,35 @@ func TestTakeAndGiveBack_WhenTheCommitFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAlone(t, amber)
+			a := newDirectory(t, amber)
 			org := a.org(t, amber)
 			for _, number := range []string{"free", "held"} {
-				err := a.Take(t.Context(), directory.PhoneNumber, []byte(number), org, func(context.Context, int64) error { return test.failure })
+				err := a.Claim(t.Context(), directory.PhoneNumber, []byte(number), org, func(context.Context, int64) error { return test.failure })
 				require.ErrorIs(t, err, test.failure)
-				require.Equal(t, test.taking, a.state(t, number))
+				require.Equal(t, test.claiming, a.state(t, number))
 			}
 			for _, number := range []string{"back held", "back free"} {
-				require.NoError(t, a.Take(t.Context(), directory.PhoneNumber, []byte(number), org, taken))
-				err := a.GiveBack(t.Context(), directory.PhoneNumber, []byte(number), org, 1, func(context.Context) error { return test.failure })
+				require.NoError(t, a.Claim(t.Context(), directory.PhoneNumber, []byte(number), org, taken))
+				err := a.Release(t.Context(), directory.PhoneNumber, []byte(number), org, 1, func(context.Context) error { return test.failure })
 				require.ErrorIs(t, err, test.failure)
-				require.Equal(t, test.givingBack, a.state(t, number))
+				require.Equal(t, test.releasing, a.state(t, number))
 			}
 			a.clock.Move(6 * time.Minute)
-			_, err := a.Settle(t.Context(), func(_ context.Context, step directory.Unsettled) (bool, error) {
+			_, err := a.Resolve(t.Context(), func(_ context.Context, step directory.Unresolved) (bool, error) {
 				return string(step.Key) == "held" || string(step.Key) == "back held", nil
 			})
 			require.NoError(t, err)
-			require.Equal(t, test.takingFree, a.state(t, "free"))
-			require.Equal(t, test.takingHeld, a.state(t, "held"))
+			require.Equal(t, test.claimingFree, a.state(t, "free"))
+			require.Equal(t, test.claimingHeld, a.state(t, "held"))
 			require.Equal(t, test.backHeld, a.state(t, "back held"))
 			require.Equal(t, test.backNoMore, a.state(t, "back free"))
 		})
 	}
 }
 
-func TestTake_HasOneWinner(t *testing.T) {
+func TestClaim_Concurrent_OneWinner(t *testing.T) {
 	t.Parallel()
-	a := newAlone(t, amber)
+	a := newDirectory(t, amber)
 	for round := range 100 {
 		number := fmt.Appendf(nil, "number %d", round)
 		var group sync.WaitGroup
@@ -213,7 +213,7 @@ func TestTake_HasOneWinner(t *testing.T) {
 			winners[i] = ids.NewOrg(a.clock.Now())
 			group.Go(func() {
 				<-start
-				outcomes[i] = a.Take(t.Context(), directory.PhoneNumber, number, winners[i], taken)
+				outcomes[i] = a.Claim(t.Context(), directory.PhoneNumber, number, winners[i], taken)
 			})
 		}
 		close(start)

@@ -23,13 +23,14 @@ const (
 	handOvers = 250 // of each number
 )
 
-// TestGeneration hands numbers to and fro between organizations of two cells while
-// callbacks arrive: each must land with the organization that owns the number then.
-func TestGeneration(t *testing.T) {
+// TestGeneration_NumberChangesHands_CallbacksReachTheirOwner moves numbers between organizations
+// of two cells while callbacks arrive. Each callback must be stored for the organization that
+// owns the number at that time.
+func TestGeneration_NumberChangesHands_CallbacksReachTheirOwner(t *testing.T) {
 	t.Parallel()
-	g := &handing{world: newWorld(t), ended: map[string]time.Time{}}
-	// Inserters remember routes of their own, as other processes would; the first shares
-	// the memory of whoever hands over.
+	g := &handOverFixture{fixture: newFixture(t), ended: map[string]time.Time{}}
+	// Each inserter has a cache of its own, as other processes would. The first shares the cache
+	// of the process that moves the number.
 	g.inserters = []*directory.Directory{g.routes, directory.New(g.db, g.clock), directory.New(g.db, g.clock)}
 	var group errgroup.Group
 	for i := range numbers {
@@ -43,7 +44,7 @@ func TestGeneration(t *testing.T) {
 	t.Logf("%d hand-overs; callbacks stored %d, of them after a second look %d; parked %d",
 		numbers*handOvers, g.stored.Load(), g.reread.Load(), g.parked.Load())
 	require.NotZero(t, g.reread.Load(), "no old route was followed: nothing was tested")
-	require.NotZero(t, g.parked.Load(), "no callback came while nobody had the number")
+	require.NotZero(t, g.parked.Load(), "no callback came while the number had no owner")
 	g.landedRight(t)
 }
 
@@ -52,8 +53,8 @@ type owner struct {
 	org  ids.Org
 }
 
-type handing struct {
-	*world
+type handOverFixture struct {
+	*fixture
 
 	inserters []*directory.Directory
 
@@ -64,9 +65,9 @@ type handing struct {
 	stored, reread, parked atomic.Int64
 }
 
-// number is handed over again and again while callbacks for it arrive.
-func (g *handing) number(ctx context.Context, number []byte, owners []owner) error {
-	generation, err := take(ctx, g.routes, g.cells[owners[0].cell].DB, directory.PhoneNumber, number, owners[0].org)
+// number moves a number between its owners again and again while callbacks for it arrive.
+func (g *handOverFixture) number(ctx context.Context, number []byte, owners []owner) error {
+	generation, err := claim(ctx, g.routes, g.cells[owners[0].cell].DB, directory.PhoneNumber, number, owners[0].org)
 	if err != nil {
 		return err
 	}
@@ -106,27 +107,27 @@ func (g *handing) number(ctx context.Context, number []byte, owners []owner) err
 
 func jitter() { time.Sleep(rand.N(4 * time.Millisecond)) }
 
-func (g *handing) handOver(ctx context.Context, number []byte, from, to owner, generation int64) (int64, error) {
+func (g *handOverFixture) handOver(ctx context.Context, number []byte, from, to owner, generation int64) (int64, error) {
 	jitter()
-	err := g.routes.GiveBack(ctx, directory.PhoneNumber, number, from.org, generation, func(ctx context.Context) error {
+	err := g.routes.Release(ctx, directory.PhoneNumber, number, from.org, generation, func(ctx context.Context) error {
 		jitter()
-		err := write(ctx, g.cells[from.cell].DB, from.org, things[directory.PhoneNumber].giveBack, number, generation)
+		err := write(ctx, g.cells[from.cell].DB, from.org, things[directory.PhoneNumber].release, number, generation)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.ended[fmt.Sprintf("%s %d", number, generation)] = time.Now()
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("give back: %w", err)
+		return 0, fmt.Errorf("release: %w", err)
 	}
 	if rand.N(2) == 0 {
 		jitter()
 	}
-	return take(ctx, g.routes, g.cells[to.cell].DB, directory.PhoneNumber, number, to.org)
+	return claim(ctx, g.routes, g.cells[to.cell].DB, directory.PhoneNumber, number, to.org)
 }
 
-// The lock lets a callback that is being stored be stored before its number goes; without
-// it the row could become visible after the next owner has the number.
+// FOR SHARE makes the release of the number wait for the callback's transaction. Without it the
+// callback could become visible after the next owner has the number.
 const sqlCallback = `
 INSERT INTO test_callbacks (org_id, number, generation, id)
 SELECT @org_id, number, generation, @id
@@ -136,9 +137,9 @@ WHERE number = @number
   AND active
 FOR SHARE`
 
-// deliver stores a callback where the number is, following an old route at most once. A
-// callback of a number that nobody has is parked, and its route is zero.
-func (g *handing) deliver(ctx context.Context, routes *directory.Directory, number []byte) (directory.Route, error) {
+// deliver stores a callback in the cell of the number's owner. It follows a cached route at most
+// once. A callback of a number without owner is parked, and its route is zero.
+func (g *handOverFixture) deliver(ctx context.Context, routes *directory.Directory, number []byte) (directory.Route, error) {
 	route, err := routes.Find(ctx, directory.PhoneNumber, number)
 	for try := 0; err == nil && try < 2; try++ {
 		if try > 0 {
@@ -163,7 +164,7 @@ func (g *handing) deliver(ctx context.Context, routes *directory.Directory, numb
 	return route, err
 }
 
-func (g *handing) insert(ctx context.Context, number []byte, route directory.Route) (int64, error) {
+func (g *handOverFixture) insert(ctx context.Context, number []byte, route directory.Route) (int64, error) {
 	return postgres.InTx(ctx, g.cells[route.Cell].DB, route.OrgID, func(tx *postgres.Tx) (int64, error) {
 		inserted, err := tx.Exec(ctx, sqlCallback, postgres.Args{
 			"number": number, "generation": route.Generation, "id": rand.Int64(),
@@ -187,8 +188,8 @@ func (g *handing) insert(ctx context.Context, number []byte, route directory.Rou
 	})
 }
 
-// landedRight holds every callback against the owner of its number in its generation.
-func (g *handing) landedRight(t *testing.T) {
+// landedRight checks that every callback is stored for the owner of its number in its generation.
+func (g *handOverFixture) landedRight(t *testing.T) {
 	t.Helper()
 	var rows int64
 	for name, cell := range g.cells {

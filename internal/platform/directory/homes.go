@@ -8,24 +8,25 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Branch is the directory as the services of one cell see it: they learn nothing of others.
+// Branch is the directory for the services of one cell. They do not learn the names of other
+// cells.
 type Branch struct {
 	*Directory
 
 	cell string
 }
 
-// Branch is the view of one cell.
+// Branch returns the directory for the services of a cell.
 func (d *Directory) Branch(cell string) *Branch { return &Branch{Directory: d, cell: cell} }
 
 const sqlPlace = `
 INSERT INTO directory.org_routes (org_id, cell, epoch, state, changed_at)
 VALUES (@org, @cell, @epoch, 'claimed', @now)`
 
-// FirstEpoch is that of an organization that never moved.
+// FirstEpoch is the epoch of an organization that never moved.
 const FirstEpoch = 1
 
-// Place lets an organization live in this cell: claim, commit, confirm.
+// Place makes this cell the home of a new organization: claim, commit, confirm.
 func (b *Branch) Place(ctx context.Context, org ids.Org, commit func(context.Context) error) error {
 	_, err := postgres.InSystemTx(ctx, b.db, "directory", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sqlPlace, postgres.Args{"org": org, "cell": b.cell, "epoch": FirstEpoch, "now": b.clock.Now()})
@@ -35,8 +36,8 @@ func (b *Branch) Place(ctx context.Context, org ids.Org, commit func(context.Con
 	}
 	return b.finish(ctx, [...]string{"claimed", "committed", "confirmed"}, steps{
 		commit:  commit,
-		confirm: func() error { return b.settleHome(ctx, org, true) },
-		undo:    func() error { return b.settleHome(ctx, org, false) },
+		confirm: func() error { return b.resolveHome(ctx, org, true) },
+		undo:    func() error { return b.resolveHome(ctx, org, false) },
 	})
 }
 
@@ -47,18 +48,19 @@ SET state = 'confirmed',
     changed_at = @now
 WHERE org_id = @org
   AND state = 'claimed'`
-	sqlForgetHome = `
+	sqlDeleteHome = `
 DELETE FROM directory.org_routes
 WHERE org_id = @org
   AND state = 'claimed'`
 )
 
-func (d *Directory) settleHome(ctx context.Context, org ids.Org, held bool) error {
+// resolveHome confirms a claimed home that the cell holds and deletes any other.
+func (d *Directory) resolveHome(ctx context.Context, org ids.Org, held bool) error {
 	_, err := postgres.InSystemTx(ctx, d.db, "directory", func(tx *postgres.Tx) (int64, error) {
 		if held {
 			return tx.Exec(ctx, sqlConfirmHome, postgres.Args{"org": org, "now": d.clock.Now()})
 		}
-		return tx.Exec(ctx, sqlForgetHome, postgres.Args{"org": org})
+		return tx.Exec(ctx, sqlDeleteHome, postgres.Args{"org": org})
 	})
 	return err
 }
@@ -72,7 +74,8 @@ WHERE org_id = @org
   AND cell = @from
   AND epoch = @epoch`
 
-// MoveHome is the moment in which an organization lives elsewhere.
+// MoveHome changes the home of an organization from one cell to another and increments the
+// epoch. It returns ErrChanged when from is not the current home.
 func (d *Directory) MoveHome(ctx context.Context, org ids.Org, from Home, to string) (Home, error) {
 	moved, err := postgres.InSystemTx(ctx, d.db, "directory", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sqlMoveHome, postgres.Args{
@@ -90,7 +93,7 @@ func (d *Directory) MoveHome(ctx context.Context, org ids.Org, from Home, to str
 	return home, nil
 }
 
-// Alone runs a move of an organization while nobody else moves it.
+// Alone runs a move of an organization under a lock, so that no other process moves it.
 func (d *Directory) Alone(ctx context.Context, org ids.Org, move func(context.Context) error) error {
 	return d.db.Alone(ctx, "move of organization "+org.String(), move)
 }
@@ -100,7 +103,7 @@ INSERT INTO directory.cells (name)
 VALUES (@name)
 ON CONFLICT DO NOTHING`
 
-// EnsureCells writes down the cells that exist.
+// EnsureCells inserts the cells that the directory does not have yet.
 func (d *Directory) EnsureCells(ctx context.Context, names []string) error {
 	_, err := postgres.InSystemTx(ctx, d.db, "directory", func(tx *postgres.Tx) (int64, error) {
 		for _, name := range names {
@@ -113,7 +116,7 @@ func (d *Directory) EnsureCells(ctx context.Context, names []string) error {
 	return err
 }
 
-// CellCount is a cell and how many organizations live there.
+// CellCount is a cell and the number of organizations that live there.
 type CellCount struct {
 	Name                 string
 	AcceptsOrganizations bool
@@ -135,8 +138,8 @@ func (d *Directory) Cells(ctx context.Context) ([]CellCount, error) {
 // ErrNoCell means that no cell accepts a new organization.
 var ErrNoCell = errors.New("no cell accepts new organizations")
 
-// Choose is where a new organization goes: the cell that accepts organizations and has
-// the fewest; of equals the first by name.
+// Choose returns the cell for a new organization: of the cells that accept organizations the
+// one with the fewest, then the first by name.
 func (d *Directory) Choose(ctx context.Context) (string, error) {
 	cells, err := d.Cells(ctx)
 	if err != nil {

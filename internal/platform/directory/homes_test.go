@@ -13,9 +13,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-func TestChoose_TakesTheEmptiestOpenCell(t *testing.T) {
+func TestChoose_EmptiestAcceptingCell(t *testing.T) {
 	t.Parallel()
-	a := newAlone(t, "cedar", birch, amber)
+	a := newDirectory(t, "cedar", birch, amber)
 	chosen := func() string {
 		cell, err := a.Choose(t.Context())
 		require.NoError(t, err)
@@ -46,9 +46,9 @@ func TestChoose_TakesTheEmptiestOpenCell(t *testing.T) {
 	}, cells)
 }
 
-func TestPlace(t *testing.T) {
+func TestPlace_ClaimedThenConfirmed_OneHome(t *testing.T) {
 	t.Parallel()
-	a := newAlone(t, amber, birch)
+	a := newDirectory(t, amber, birch)
 	org := ids.NewOrg(a.clock.Now())
 	require.NoError(t, a.Branch(birch).Place(t.Context(), org, func(ctx context.Context) error {
 		home, err := a.HomeOf(ctx, org)
@@ -73,24 +73,24 @@ func TestPlace(t *testing.T) {
 	require.ErrorIs(t, err, directory.ErrUnknown, "a refusal is undone at once")
 }
 
-func TestSettle_DecidesHomes(t *testing.T) {
+func TestResolve_Homes_ConfirmedOrDeleted(t *testing.T) {
 	t.Parallel()
-	a := newAlone(t, amber)
-	unknown := errors.New("who knows")
+	a := newDirectory(t, amber)
+	unknown := errors.New("outcome unknown")
 	there, gone := ids.NewOrg(a.clock.Now()), ids.NewOrg(a.clock.Now())
 	for _, org := range []ids.Org{there, gone} {
 		require.ErrorIs(t, a.Branch(amber).Place(t.Context(), org, func(context.Context) error { return unknown }), unknown)
 		_, err := a.HomeOf(t.Context(), org)
 		require.NoError(t, err)
 	}
-	holds := func(_ context.Context, step directory.Unsettled) (bool, error) {
+	holds := func(_ context.Context, step directory.Unresolved) (bool, error) {
 		require.Empty(t, step.Kind)
 		return step.OrgID == there, nil
 	}
 	for _, want := range []int{0, 2, 0} {
-		settled, err := a.Settle(t.Context(), holds)
+		resolved, err := a.Resolve(t.Context(), holds)
 		require.NoError(t, err)
-		require.Equal(t, want, settled)
+		require.Equal(t, want, resolved)
 		a.clock.Move(5*time.Minute + time.Millisecond)
 	}
 	_, err := a.HomeOf(t.Context(), there)
@@ -99,33 +99,33 @@ func TestSettle_DecidesHomes(t *testing.T) {
 	require.ErrorIs(t, err, directory.ErrUnknown)
 }
 
-func TestSettle_LeavesWhatItCannotAsk(t *testing.T) {
+func TestResolve_CellDownOrNotServed_RouteStaysClaimed(t *testing.T) {
 	t.Parallel()
-	a := newAlone(t, amber)
+	a := newDirectory(t, amber)
 	org := a.org(t, amber)
-	unknown := errors.New("who knows")
+	unknown := errors.New("outcome unknown")
 	for _, number := range []string{"elsewhere", "down", "orphan", "held"} {
-		err := a.Take(t.Context(), directory.PhoneNumber, []byte(number), org, func(context.Context, int64) error { return unknown })
+		err := a.Claim(t.Context(), directory.PhoneNumber, []byte(number), org, func(context.Context, int64) error { return unknown })
 		require.ErrorIs(t, err, unknown)
 	}
 	a.clock.Move(6 * time.Minute)
 	down := errors.New("the cell is down")
-	settled, err := a.Settle(t.Context(), func(_ context.Context, step directory.Unsettled) (bool, error) {
-		return true, map[string]error{"elsewhere": directory.ErrNotAsked, "down": down, "orphan": directory.ErrUnknown}[string(step.Key)]
+	resolved, err := a.Resolve(t.Context(), func(_ context.Context, step directory.Unresolved) (bool, error) {
+		return true, map[string]error{"elsewhere": directory.ErrNotServed, "down": down, "orphan": directory.ErrUnknown}[string(step.Key)]
 	})
 	require.ErrorIs(t, err, down)
-	require.NotErrorIs(t, err, directory.ErrNotAsked)
-	require.Equal(t, 2, settled)
+	require.NotErrorIs(t, err, directory.ErrNotServed)
+	require.Equal(t, 2, resolved)
 	for number, state := range map[string]string{"elsewhere": "claimed", "down": "claimed", "orphan": "released", "held": "confirmed"} {
 		require.Equal(t, state, a.state(t, number), number)
 	}
 }
 
-func TestMoveHome(t *testing.T) {
+func TestMoveHome_EpochGrows_OldEpochRefused(t *testing.T) {
 	t.Parallel()
-	a, key := newAlone(t, amber, birch), []byte("key")
+	a, key := newDirectory(t, amber, birch), []byte("key")
 	org := a.org(t, amber)
-	require.NoError(t, a.Take(t.Context(), directory.APIKey, key, org, taken))
+	require.NoError(t, a.Claim(t.Context(), directory.APIKey, key, org, taken))
 	other := directory.New(a.db, a.clock)
 	_, err := other.Find(t.Context(), directory.APIKey, key)
 	require.NoError(t, err)
@@ -141,42 +141,42 @@ func TestMoveHome(t *testing.T) {
 
 	route, err := a.Find(t.Context(), directory.APIKey, key)
 	require.NoError(t, err)
-	require.Equal(t, home, route.Home(), "who moved it knows at once")
+	require.Equal(t, home, route.Home(), "the process that moved it caches the new home")
 	route, err = other.Find(t.Context(), directory.APIKey, key)
 	require.NoError(t, err)
-	require.Equal(t, directory.Home{Cell: amber, Epoch: 1}, route.Home(), "others remember, and the cell refuses the old epoch")
+	require.Equal(t, directory.Home{Cell: amber, Epoch: 1}, route.Home(), "other processes cache the old home, whose epoch the cell refuses")
 	_, err = other.HomeOf(t.Context(), org)
 	require.NoError(t, err)
 	route, err = other.Find(t.Context(), directory.APIKey, key)
 	require.NoError(t, err)
-	require.Equal(t, home, route.Home(), "until they look again")
+	require.Equal(t, home, route.Home(), "until they read again")
 }
 
-func TestOrgsOfBusinessAccount(t *testing.T) {
+func TestOrgsOfBusinessAccount_ListedWhileTheyHaveANumber(t *testing.T) {
 	t.Parallel()
-	a := newAlone(t, amber)
+	a := newDirectory(t, amber)
 	none, err := a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
 	require.NoError(t, err)
 	require.Empty(t, none)
 	first, second := a.org(t, amber), a.org(t, amber)
-	take := func(number, account string, org ids.Org) int64 {
+	claim := func(number, account string, org ids.Org) int64 {
 		var taken int64
-		require.NoError(t, a.TakeNumber(t.Context(), number, account, org, func(_ context.Context, generation int64) error {
+		require.NoError(t, a.ClaimNumber(t.Context(), number, account, org, func(_ context.Context, generation int64) error {
 			taken = generation
 			return nil
 		}))
 		return taken
 	}
-	take("100000000000001", "104996122399160", second)
-	gone := take("100000000000002", "104996122399160", first)
-	kept := take("100000000000003", "104996122399160", first)
-	take("100000000000004", "215589313241560", second)
+	claim("100000000000001", "104996122399160", second)
+	gone := claim("100000000000002", "104996122399160", first)
+	kept := claim("100000000000003", "104996122399160", first)
+	claim("100000000000004", "215589313241560", second)
 	both, err := a.OrgsOfBusinessAccount(t.Context(), "104996122399160")
 	require.NoError(t, err)
 	require.Equal(t, []ids.Org{first, second}, both)
 
 	release := func(number string, generation int64) {
-		require.NoError(t, a.GiveBack(t.Context(), directory.PhoneNumber, []byte(number), first, generation, func(context.Context) error {
+		require.NoError(t, a.Release(t.Context(), directory.PhoneNumber, []byte(number), first, generation, func(context.Context) error {
 			return nil
 		}))
 	}

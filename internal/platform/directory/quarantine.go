@@ -8,29 +8,33 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// QuarantineID names something in quarantine.
+// QuarantineID is the id of a quarantined callback.
 type QuarantineID = ids.Public[QuarantineKind]
 
-// QuarantineKind is that of their ids.
+// QuarantineKind is the noun of QuarantineID.
 type QuarantineKind struct{}
 
-// Prefix begins them.
+// Prefix is the prefix of quarantine ids.
 func (QuarantineKind) Prefix() string { return "qrt_" }
 
-// Quarantined is what the provider pushed and belongs to nobody.
+// Quarantined is a callback, or a part of one, that belongs to no organization.
 type Quarantined struct {
-	ID                QuarantineID
-	Reason            string
-	PhoneNumberID     *string
+	ID QuarantineID
+	// Reason says why it is here: unknown number, malformed body.
+	Reason string
+	// PhoneNumberID is the number that the callback names; nil when it names none.
+	PhoneNumberID *string
+	// BusinessAccountID is the business account that the callback names; nil when it names none.
 	BusinessAccountID *string
-	Body              []byte
+	// Body is the JSON that was pushed.
+	Body []byte
 }
 
 const sqlQuarantine = `
 INSERT INTO directory.quarantine (id, reason, phone_number_id, business_account_id, body)
 VALUES (@id, @reason, @phone_number_id, @business_account_id, @body)`
 
-// Quarantine keeps what belongs to nobody.
+// Quarantine stores callbacks that belong to no organization.
 func (d *Directory) Quarantine(ctx context.Context, all ...Quarantined) error {
 	_, err := postgres.InSystemTx(ctx, d.db, "quarantine", func(tx *postgres.Tx) (struct{}, error) {
 		for _, one := range all {
@@ -54,12 +58,12 @@ WHERE @ids::uuid[] IS NULL OR id = ANY (@ids)
 ORDER BY id DESC
 LIMIT @limit`
 
-// Quarantined lists what is in quarantine, or some of it, the newest first.
+// Quarantined lists quarantined callbacks, newest first: those with the ids, or all without ids.
 func (d *Directory) Quarantined(ctx context.Context, limit int, some ...QuarantineID) ([]Quarantined, error) {
 	return postgres.Many[Quarantined](ctx, d.scope(), sqlQuarantined, postgres.Args{"ids": some, "limit": limit})
 }
 
-// quarantinedFor is how long anything stays.
+// quarantinedFor is how long a callback stays in quarantine.
 const quarantinedFor = 30 * 24 * time.Hour
 
 const (
@@ -67,7 +71,7 @@ const (
 	sqlExpire = `DELETE FROM directory.quarantine WHERE id < @oldest`
 )
 
-// LeaveQuarantine forgets what belongs to somebody by now.
+// LeaveQuarantine deletes callbacks that an organization has received by now.
 func (d *Directory) LeaveQuarantine(ctx context.Context, all ...QuarantineID) error {
 	_, err := postgres.InSystemTx(ctx, d.db, "quarantine", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sqlLeave, postgres.Args{"ids": all})
@@ -75,7 +79,7 @@ func (d *Directory) LeaveQuarantine(ctx context.Context, all ...QuarantineID) er
 	return err
 }
 
-// ExpireQuarantine forgets what nobody wanted for too long.
+// ExpireQuarantine deletes callbacks that are older than 30 days.
 func (d *Directory) ExpireQuarantine(ctx context.Context) error {
 	_, err := postgres.InSystemTx(ctx, d.db, "quarantine", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sqlExpire, postgres.Args{"oldest": ids.Floor[QuarantineKind](d.clock.Now().Add(-quarantinedFor))})
