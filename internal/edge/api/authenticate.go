@@ -67,7 +67,7 @@ func (a *API) countBadKey(c *call, err error) error {
 	if err == nil || errorType(fault.Of(err)) != authenticationError {
 		return err
 	}
-	if guess := a.Guesses.Take(guessBucket(c.ip)); !guess.Allowed {
+	if guess := a.Guesses.Spend(guessBucket(c.ip)); !guess.Allowed {
 		c.bucket = &guess
 		return &fault.Error{
 			Code:       fault.RateLimitExceeded,

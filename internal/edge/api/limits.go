@@ -14,7 +14,7 @@ import (
 
 // spendToken spends a token of the organization's rate limit, or refuses the request.
 func (a *API) spendToken(c *call) error {
-	decision := a.Limiter.Take(c.ctx(), c.org().String(), ratelimit.Limit{PerSecond: c.caller.RatePerSecond, Burst: c.caller.RateBurst})
+	decision := a.Limiter.Spend(c.ctx(), c.org().String(), ratelimit.Limit{PerSecond: c.caller.RatePerSecond, Burst: c.caller.RateBurst})
 	c.bucket = &decision
 	if decision.Allowed {
 		return nil

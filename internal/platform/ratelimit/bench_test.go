@@ -16,9 +16,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
-// BenchmarkTake compares one script per request (redis_rate) with leased blocks, on a
-// Redis of its own, so that the CPU seconds of both processes can be told.
-func BenchmarkTake(b *testing.B) {
+// BenchmarkSpend compares one script per request (redis_rate) with leased blocks. Each has a
+// Redis of its own, so that its CPU time can be measured too.
+func BenchmarkSpend(b *testing.B) {
 	cases := []struct {
 		name          string
 		limit         ratelimit.Limit
@@ -43,14 +43,14 @@ func BenchmarkTake(b *testing.B) {
 			conn := client(b, ownRedis(b).url())
 			leased := limiter(b, ratelimit.Options{Redis: conn})
 			measure(b, conn, c.organizations, func(ctx context.Context, key string) {
-				leased.Take(ctx, key, c.limit)
+				leased.Spend(ctx, key, c.limit)
 			})
 		})
 	}
 	b.Run("local", func(b *testing.B) {
 		alone := limiter(b, ratelimit.Options{})
 		for b.Loop() {
-			alone.Take(b.Context(), "key", cases[0].limit)
+			alone.Spend(b.Context(), "key", cases[0].limit)
 		}
 	})
 }

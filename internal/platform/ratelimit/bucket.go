@@ -2,23 +2,30 @@ package ratelimit
 
 import "time"
 
-// Limit is a bucket's size and how fast it fills; one without either allows nothing.
-type Limit struct{ PerSecond, Burst int }
+// Limit is the size of a bucket and how fast it fills. A limit below one in either field allows
+// nothing.
+type Limit struct {
+	// PerSecond is the number of tokens that come back each second.
+	PerSecond int
+	// Burst is the number of tokens in a full bucket.
+	Burst int
+}
 
 // Decision is the answer to one request, in the terms of the rate limit headers.
 type Decision struct {
 	Allowed bool
 	// Limit is the size of the bucket.
 	Limit int
-	// Remaining is what could be spent at once after this request.
+	// Remaining is the number of tokens left after this request.
 	Remaining int
-	// Reset is how long the bucket takes to be full again.
+	// Reset is the time until the bucket is full again.
 	Reset time.Duration
-	// RetryAfter is zero unless the request is refused.
+	// RetryAfter is the time until the next token; zero unless the request is refused.
 	RetryAfter time.Duration
 }
 
-// RetryAfterSeconds is for the header: rounded up, at least 1 when refused and 0 when allowed.
+// RetryAfterSeconds is RetryAfter for the header: rounded up, at least 1 when refused and 0 when
+// allowed.
 func (d Decision) RetryAfterSeconds() int {
 	if d.Allowed {
 		return 0
@@ -26,20 +33,21 @@ func (d Decision) RetryAfterSeconds() int {
 	return max(1, wholeSeconds(d.RetryAfter))
 }
 
-// ResetSeconds is for the header: rounded up.
+// ResetSeconds is Reset for the header, rounded up.
 func (d Decision) ResetSeconds() int { return wholeSeconds(d.Reset) }
 
 func wholeSeconds(d time.Duration) int {
 	return int((max(d, 0) + time.Second - 1) / time.Second)
 }
 
-// longestWindow keeps sums with the time of day far from the end of int64.
+// longestWindow bounds the time from empty to full, in nanoseconds, so that adding it to the
+// current time does not overflow int64.
 const longestWindow = int64(1_000_000_000 * time.Second)
 
-// shape is a limit as the generic cell rate algorithm counts, in nanoseconds.
+// shape is a limit in the terms of the generic cell rate algorithm. Times are in nanoseconds.
 type shape struct {
 	burst int64
-	// interval is the time in which one token comes; rounded up, so that the rate is never exceeded.
+	// interval is the time per token, rounded up, so that the rate is never exceeded.
 	interval int64
 	// window is the time from empty to full.
 	window int64
@@ -55,9 +63,9 @@ func shapeOf(limit Limit) shape {
 	return shape{burst: burst, interval: interval, window: burst * interval}
 }
 
-// block is how many tokens a process may take ahead of its requests: a tenth of the
-// bucket and at most what comes in a second, so that an unspent block is soon made good;
-// beyond 50 only as much as comes in a tenth of a second.
+// block is the number of tokens that a process may lease ahead of its requests: a tenth of the
+// bucket, and at most the tokens of one second, so that a lost block is refilled within a second.
+// Above 50 it is at most the tokens of a tenth of a second.
 func (s shape) block() int64 {
 	rate := int64(time.Second) / s.interval
 	return min(s.burst/10, rate, max(50, rate/10))
@@ -67,12 +75,13 @@ func (s shape) block() int64 {
 type bucket struct {
 	shape
 
-	// fullAt is the moment at which the bucket will be full if nobody takes from it.
+	// fullAt is the time, in nanoseconds since 1970, at which the bucket is full if no token is
+	// spent until then.
 	fullAt int64
 }
 
-// missing is the time to full; more than a whole window can only come from a clock that
-// went back or a limit that was lowered, and would lock the caller out.
+// missing is the time until the bucket is full, at most one window. A longer time can only come
+// from a clock that went back or a limit that was lowered, and would refuse the caller too long.
 func (b *bucket) missing(now int64) int64 {
 	if b.fullAt > now+b.window {
 		b.fullAt = now + b.window

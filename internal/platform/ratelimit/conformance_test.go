@@ -13,37 +13,37 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
-// world is one way to run a limiter, with its own way to let time pass.
-type world struct {
+// fixture is a limiter, with or without Redis, and a function that lets time pass.
+type fixture struct {
 	*ratelimit.Limiter
 
 	pass func(time.Duration)
-	// frozen is true where time passes only by pass.
+	// frozen is true when time passes only by pass.
 	frozen bool
 }
 
-func TestLimiter_Conformance(t *testing.T) {
+func TestLimiter_LocalAndRedis_SameDecisions(t *testing.T) {
 	t.Parallel()
-	worlds := map[string]func(t *testing.T) world{
-		"local": func(t *testing.T) world {
+	setups := map[string]func(t *testing.T) fixture{
+		"local": func(t *testing.T) fixture {
 			t.Helper()
-			hands := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
-			return world{limiter(t, ratelimit.Options{Clock: hands}), hands.Move, true}
+			now := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
+			return fixture{limiter(t, ratelimit.Options{Clock: now}), now.Move, true}
 		},
-		"redis": func(t *testing.T) world {
+		"redis": func(t *testing.T) fixture {
 			t.Helper()
-			return world{limiter(t, ratelimit.Options{Redis: client(t, commonRedis), Budget: patience}), time.Sleep, false}
+			return fixture{limiter(t, ratelimit.Options{Redis: client(t, commonRedis), Budget: patience}), time.Sleep, false}
 		},
 	}
-	cases := map[string]func(t *testing.T, w world){
-		"counts down, refuses, says when to come back": countsDown,
-		"refills at its rate":                          refills,
-		"keeps keys apart":                             keepsKeysApart,
-		"gives what many ask for at once exactly once": exactUnderConcurrency,
-		"allows nothing without a limit":               nothingWithoutLimit,
-		"follows a change of plan":                     followsPlan,
+	cases := map[string]func(t *testing.T, f fixture){
+		"counts down, refuses, says when to retry": countsDown,
+		"refills at its rate":                      refills,
+		"keeps keys apart":                         keepsKeysApart,
+		"is exact under concurrency":               exactUnderConcurrency,
+		"allows nothing without a limit":           nothingWithoutLimit,
+		"follows a change of plan":                 followsPlan,
 	}
-	for where, build := range worlds {
+	for where, build := range setups {
 		for what, check := range cases {
 			t.Run(where+" "+what, func(t *testing.T) {
 				t.Parallel()
@@ -53,11 +53,11 @@ func TestLimiter_Conformance(t *testing.T) {
 	}
 }
 
-func countsDown(t *testing.T, w world) {
+func countsDown(t *testing.T, f fixture) {
 	t.Helper()
 	key, limit, started := unique("countdown"), ratelimit.Limit{PerSecond: 1, Burst: 60}, time.Now()
 	for spent := 1; spent <= limit.Burst; spent++ {
-		d := w.Take(t.Context(), key, limit)
+		d := f.Spend(t.Context(), key, limit)
 		require.True(t, d.Allowed)
 		assert.Equal(t, limit.Burst, d.Limit)
 		refilled := 1 + time.Since(started).Seconds()
@@ -65,9 +65,9 @@ func countsDown(t *testing.T, w world) {
 		assert.InDelta(t, spent, d.ResetSeconds(), refilled)
 		assert.Zero(t, d.RetryAfterSeconds())
 	}
-	d := w.Take(t.Context(), key, limit)
-	for d.Allowed { // what a slow machine let in
-		d = w.Take(t.Context(), key, limit)
+	d := f.Spend(t.Context(), key, limit)
+	for d.Allowed { // a slow machine gave the bucket time to refill
+		d = f.Spend(t.Context(), key, limit)
 	}
 	require.False(t, d.Allowed)
 	assert.Zero(t, d.Remaining)
@@ -77,35 +77,35 @@ func countsDown(t *testing.T, w world) {
 	assert.Equal(t, limit.Burst, d.ResetSeconds())
 }
 
-func refills(t *testing.T, w world) {
+func refills(t *testing.T, f fixture) {
 	t.Helper()
 	key, limit := unique("refill"), ratelimit.Limit{PerSecond: 20, Burst: 5}
 	var d ratelimit.Decision
-	for d = w.Take(t.Context(), key, limit); d.Allowed; {
-		d = w.Take(t.Context(), key, limit)
+	for d = f.Spend(t.Context(), key, limit); d.Allowed; {
+		d = f.Spend(t.Context(), key, limit)
 	}
-	// After as long as it asked for; a question that was slow to reach Redis makes that too short.
-	for waited := time.Duration(0); !d.Allowed; d = w.Take(t.Context(), key, limit) {
+	// RetryAfter is too short when the call was slow to reach Redis, so retry.
+	for waited := time.Duration(0); !d.Allowed; d = f.Spend(t.Context(), key, limit) {
 		require.Less(t, waited, patience)
 		waited += d.RetryAfter + 2*time.Millisecond
-		w.pass(d.RetryAfter + 2*time.Millisecond)
+		f.pass(d.RetryAfter + 2*time.Millisecond)
 	}
-	w.pass(300 * time.Millisecond)
-	d = w.Take(t.Context(), key, limit)
+	f.pass(300 * time.Millisecond)
+	d = f.Spend(t.Context(), key, limit)
 	assert.True(t, d.Allowed)
-	assert.Equal(t, limit.Burst-1, d.Remaining, "full again and never fuller")
+	assert.Equal(t, limit.Burst-1, d.Remaining, "the bucket was full, not more")
 }
 
-func keepsKeysApart(t *testing.T, w world) {
+func keepsKeysApart(t *testing.T, f fixture) {
 	t.Helper()
 	limit := ratelimit.Limit{PerSecond: 1, Burst: 60}
-	drain(t.Context(), w.Limiter, unique("apart"), limit)
-	d := w.Take(t.Context(), unique("apart"), limit)
+	drain(t.Context(), f.Limiter, unique("apart"), limit)
+	d := f.Spend(t.Context(), unique("apart"), limit)
 	assert.True(t, d.Allowed)
 	assert.Equal(t, limit.Burst-1, d.Remaining)
 }
 
-func exactUnderConcurrency(t *testing.T, w world) {
+func exactUnderConcurrency(t *testing.T, f fixture) {
 	t.Helper()
 	key, limit := unique("many"), ratelimit.Limit{PerSecond: 1, Burst: 300}
 	started := time.Now()
@@ -114,7 +114,7 @@ func exactUnderConcurrency(t *testing.T, w world) {
 	for range 30 {
 		workers.Go(func() {
 			for range 20 {
-				if d := w.Take(t.Context(), key, limit); d.Allowed {
+				if d := f.Spend(t.Context(), key, limit); d.Allowed {
 					allowed.Add(1)
 					assert.GreaterOrEqual(t, d.Remaining, 0)
 					assert.Less(t, d.Remaining, limit.Burst)
@@ -128,29 +128,29 @@ func exactUnderConcurrency(t *testing.T, w world) {
 	assert.LessOrEqual(t, allowed.Load(), 300+extra)
 }
 
-func nothingWithoutLimit(t *testing.T, w world) {
+func nothingWithoutLimit(t *testing.T, f fixture) {
 	t.Helper()
 	for _, limit := range []ratelimit.Limit{{}, {PerSecond: 5}, {Burst: 5}, {PerSecond: -1, Burst: 5}} {
-		d := w.Take(t.Context(), unique("none"), limit)
+		d := f.Spend(t.Context(), unique("none"), limit)
 		assert.False(t, d.Allowed)
 		assert.Equal(t, 1, d.RetryAfterSeconds())
 	}
 }
 
-func followsPlan(t *testing.T, w world) {
+func followsPlan(t *testing.T, f fixture) {
 	t.Helper()
 	key := unique("plan")
 	slow, fast := ratelimit.Limit{PerSecond: 1, Burst: 100}, ratelimit.Limit{PerSecond: 1000, Burst: 100}
-	for w.Take(t.Context(), key, slow).Allowed {
+	for f.Spend(t.Context(), key, slow).Allowed {
 		continue
 	}
-	if first := w.Take(t.Context(), key, fast); w.frozen { // else a token may have come since
+	if first := f.Spend(t.Context(), key, fast); f.frozen { // otherwise a token may have come meanwhile
 		assert.False(t, first.Allowed, "the bucket is as empty as before")
 	}
-	w.pass(110 * time.Millisecond)
-	w.Take(t.Context(), key, fast) // Redis may hear of the new plan only now
-	w.pass(110 * time.Millisecond)
-	d := w.Take(t.Context(), key, fast)
-	assert.True(t, d.Allowed, "a debt of 100 seconds is one of 100 tokens")
+	f.pass(110 * time.Millisecond)
+	f.Spend(t.Context(), key, fast) // this call may be the first that tells Redis the new plan
+	f.pass(110 * time.Millisecond)
+	d := f.Spend(t.Context(), key, fast)
+	assert.True(t, d.Allowed, "the new limit bounds the wait to 100 ms")
 	assert.Equal(t, 99, d.Remaining)
 }

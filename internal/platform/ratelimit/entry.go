@@ -5,35 +5,37 @@ import (
 	"time"
 )
 
-// clockGrain is by how much the clock may be behind: it shows whole milliseconds.
+// clockGrain is the resolution of the clock in nanoseconds: times are whole milliseconds.
 const clockGrain = int64(time.Millisecond)
 
-// entry is what this process knows of one key. Its bucket is never emptier than the one in
-// Redis: it is what Redis said last, and since then others can only have taken more.
+// entry is the state of one key in this process. Its bucket is never emptier than the one in
+// Redis: it is the last answer of Redis, and since then other processes can only have spent more.
 type entry struct {
 	key string
 
 	mu sync.Mutex
 	bucket
-	// leased tokens are gone from the bucket, for requests to come.
+	// leased is the number of tokens that were taken out of the bucket for later requests.
 	leased int64
-	// waiting counts the requests that wait for flight.
+	// waiting is the number of requests that wait for flight.
 	waiting int64
-	// arrived tokens are theirs alone.
+	// arrived is the number of tokens for requests that waited.
 	arrived int64
-	flight  *flight
-	// unbooked counts tokens spent from the bucket while a call was under way that does not know of them.
+	// flight is the call to Redis under way; nil for none.
+	flight *flight
+	// unbooked is the number of tokens that were spent after the call under way had started.
 	unbooked int64
 }
 
 // flight is one call to Redis that any number of requests wait for.
 type flight struct {
+	// done is closed when the call has ended.
 	done chan struct{}
 	// failed may be read once done is closed.
 	failed bool
 }
 
-// adopt follows a change of plan; tokens leased under the old limit are forgotten.
+// adopt sets the limit. When it changed, leased tokens are dropped.
 func (e *entry) adopt(s shape) {
 	if e.shape != s {
 		e.shape = s
@@ -41,15 +43,15 @@ func (e *entry) adopt(s shape) {
 	}
 }
 
-// expire lets go of leased tokens that the bucket in Redis has meanwhile got back by
-// itself: bucket and leases then never hold more than the burst, over all processes.
+// expire drops leased tokens that the bucket in Redis has refilled meanwhile. Bucket and leased
+// tokens of all processes then never exceed the burst.
 func (e *entry) expire(now int64) {
 	if e.leased > 0 {
 		e.leased = min(e.leased, max(0, e.missing(now)-clockGrain)/e.interval)
 	}
 }
 
-// spendArrived serves a request that waited.
+// spendArrived spends a token that arrived for a request that waited.
 func (e *entry) spendArrived() bool {
 	if e.arrived == 0 {
 		return false
@@ -66,7 +68,7 @@ func (e *entry) spendLeased() bool {
 	return true
 }
 
-// spendAlone takes a token that Redis does not know of; the next question will tell it.
+// spendAlone spends a token without Redis. The next call reports it to Redis.
 func (e *entry) spendAlone(now int64) {
 	e.spend(now)
 	if e.flight != nil {
@@ -74,11 +76,11 @@ func (e *entry) spendAlone(now int64) {
 	}
 }
 
-// book takes over the answer to a question that was asked at a moment under a limit.
+// book stores the answer of a call that started at the time asked, under the limit s.
 func (e *entry) book(asked int64, s shape, a answer) {
 	e.fullAt = asked + a.missing + e.unbooked*e.interval
 	if e.shape == s {
-		// Those who gave up meanwhile do not come for theirs.
+		// Requests that gave up meanwhile get none; their tokens are leased.
 		forWaiting := min(a.tokens, e.waiting-e.arrived)
 		e.arrived += forWaiting
 		e.leased += a.tokens - forWaiting

@@ -7,8 +7,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/clock"
 )
 
-// Local is a set of equal buckets in this process alone, for callers without an
-// organization, as failed authentications per address.
+// Local is a set of buckets with one limit, in this process only, for keys that are not
+// organizations: failed authentications per address.
 type Local struct {
 	limiter *Limiter
 	limit   Limit
@@ -19,13 +19,13 @@ func NewLocal(limit Limit, c clock.Clock) *Local {
 	return &Local{limiter: New(Options{Clock: c}), limit: limit}
 }
 
-// Take spends one token of key's bucket, or says when to come back.
-func (l *Local) Take(key string) Decision {
-	return l.limiter.Take(context.Background(), key, l.limit)
+// Spend spends one token of key's bucket, or returns when to retry.
+func (l *Local) Spend(key string) Decision {
+	return l.limiter.Spend(context.Background(), key, l.limit)
 }
 
-// Peek tells what Take would decide and spends nothing: it refuses before the work whose
-// failure is then counted by Take.
+// Peek returns what Spend would decide and spends nothing. A caller peeks before the work, and
+// spends a token when the work fails.
 func (l *Local) Peek(key string) Decision {
 	shape := shapeOf(l.limit)
 	e, found := l.limiter.entries.Get(key)
@@ -34,7 +34,7 @@ func (l *Local) Peek(key string) Decision {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.adopt(shape) // it may be so new that Take has not yet
+	e.adopt(shape) // Spend may have added the entry and not have set its shape yet
 	now := l.limiter.clock.Now().UnixNano()
 	if e.tokens(now) < 1 {
 		return e.refused(now)

@@ -11,16 +11,16 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
-func TestLocal(t *testing.T) {
+func TestLocal_SpendAndPeek_Agree(t *testing.T) {
 	t.Parallel()
-	hands := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
-	failures := ratelimit.NewLocal(ratelimit.Limit{PerSecond: 1, Burst: 3}, hands)
+	now := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
+	failures := ratelimit.NewLocal(ratelimit.Limit{PerSecond: 1, Burst: 3}, now)
 	const address = "192.0.2.1"
 
 	assert.Equal(t, 3, failures.Peek(address).Remaining)
 	for left := 2; left >= 0; left-- {
 		assert.True(t, failures.Peek(address).Allowed)
-		d := failures.Take(address)
+		d := failures.Spend(address)
 		assert.True(t, d.Allowed)
 		assert.Equal(t, left, d.Remaining)
 	}
@@ -30,42 +30,42 @@ func TestLocal(t *testing.T) {
 		assert.Equal(t, 1, d.RetryAfterSeconds())
 		assert.Equal(t, 3, d.ResetSeconds())
 	}
-	assert.False(t, failures.Take(address).Allowed)
-	assert.True(t, failures.Take("192.0.2.2").Allowed)
+	assert.False(t, failures.Spend(address).Allowed)
+	assert.True(t, failures.Spend("192.0.2.2").Allowed)
 
-	hands.Move(time.Second)
+	now.Move(time.Second)
 	assert.Equal(t, 1, failures.Peek(address).Remaining)
-	assert.True(t, failures.Take(address).Allowed)
-	assert.False(t, ratelimit.NewLocal(ratelimit.Limit{}, hands).Peek(address).Allowed)
+	assert.True(t, failures.Spend(address).Allowed)
+	assert.False(t, ratelimit.NewLocal(ratelimit.Limit{}, now).Peek(address).Allowed)
 }
 
-func TestLimiter_ForgetsTheLeastUsed(t *testing.T) {
+func TestLimiter_TooManyKeys_EvictsTheLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
-	hands := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
-	l := limiter(t, ratelimit.Options{Clock: hands, Keys: 10})
+	now := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
+	l := limiter(t, ratelimit.Options{Clock: now, Keys: 10})
 	once := ratelimit.Limit{PerSecond: 1, Burst: 1}
 	for i := range 11 {
-		assert.True(t, l.Take(t.Context(), strconv.Itoa(i), once).Allowed)
+		assert.True(t, l.Spend(t.Context(), strconv.Itoa(i), once).Allowed)
 	}
-	assert.False(t, l.Take(t.Context(), "10", once).Allowed, "remembered")
-	assert.True(t, l.Take(t.Context(), "0", once).Allowed, "forgotten")
+	assert.False(t, l.Spend(t.Context(), "10", once).Allowed, "remembered")
+	assert.True(t, l.Spend(t.Context(), "0", once).Allowed, "forgotten")
 }
 
-func TestLimiter_SurvivesAClockThatGoesBack(t *testing.T) {
+func TestLimiter_ClockGoesBack_WaitsAtMostOneToken(t *testing.T) {
 	t.Parallel()
-	hands := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
-	l := limiter(t, ratelimit.Options{Clock: hands})
+	now := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
+	l := limiter(t, ratelimit.Options{Clock: now})
 	limit := ratelimit.Limit{PerSecond: 10, Burst: 10}
 	drain(t.Context(), l, "key", limit)
-	hands.Move(-time.Hour)
-	d := l.Take(t.Context(), "key", limit)
+	now.Move(-time.Hour)
+	d := l.Spend(t.Context(), "key", limit)
 	assert.False(t, d.Allowed)
 	assert.Equal(t, 1, d.RetryAfterSeconds())
-	hands.Move(d.RetryAfter)
-	assert.True(t, l.Take(t.Context(), "key", limit).Allowed)
+	now.Move(d.RetryAfter)
+	assert.True(t, l.Spend(t.Context(), "key", limit).Allowed)
 }
 
-func TestDecision_RoundsUp(t *testing.T) {
+func TestDecision_HeaderSeconds_RoundedUp(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 2, ratelimit.Decision{RetryAfter: 1001 * time.Millisecond}.RetryAfterSeconds())
 	assert.Equal(t, 1, ratelimit.Decision{RetryAfter: time.Second}.RetryAfterSeconds())

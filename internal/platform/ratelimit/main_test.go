@@ -23,13 +23,13 @@ const commonRedis = "redis://127.0.0.1:6379"
 
 func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
 
-// unique keeps tests apart on the common Redis.
+// unique returns a key of its own for each test, because tests share one Redis.
 func unique(name string) string { return "test:" + name + ":" + ulid.Make().String() }
 
-// patience is for tests that are not about time, on a machine that is busy with others.
+// patience is the timeout of tests that do not test timeouts: the machine may be busy.
 const patience = time.Minute
 
-// returns fails when a call that must not wait for Redis does.
+// returns fails the test when a call waits for Redis.
 func returns(t testing.TB, call func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -57,7 +57,7 @@ func hasty(t testing.TB, url string, budget time.Duration) redis.UniversalClient
 	return c
 }
 
-// limiter fills in what a test leaves open and is closed with it.
+// limiter returns a limiter with defaults for empty options. It is closed when the test ends.
 func limiter(t testing.TB, opts ratelimit.Options) *ratelimit.Limiter {
 	t.Helper()
 	if opts.Clock == nil {
@@ -68,7 +68,7 @@ func limiter(t testing.TB, opts ratelimit.Options) *ratelimit.Limiter {
 	return l
 }
 
-// server is a Redis of the test's own, which it may stop and start again.
+// server is a Redis of one test, which can stop it and start it again.
 type server struct {
 	socket  string
 	process *exec.Cmd
@@ -111,11 +111,11 @@ func (s *server) stop() {
 	}
 }
 
-// proxy stands before a server and holds back its answers when told to.
+// proxy forwards to a server, and can hold back its answers.
 type proxy struct {
 	address string
 	mu      sync.Mutex
-	// held is closed while answers may pass.
+	// held is closed while answers are forwarded.
 	held chan struct{}
 }
 
@@ -146,7 +146,7 @@ func proxyTo(t testing.TB, to *server) *proxy {
 
 func (p *proxy) url() string { return "redis://" + p.address }
 
-// hold lets no answer pass until release.
+// hold holds back all answers until release.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

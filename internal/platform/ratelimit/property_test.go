@@ -11,10 +11,10 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
-// grant is when a token was given: no earlier than from, no later than to.
+// grant is the time at which a token was granted: not before from and not after to.
 type grant struct{ from, to time.Duration }
 
-// withinLimit holds every stretch of time, not only the one since the start, against the limit.
+// withinLimit checks the limit over every span of time, not only over the whole run.
 func withinLimit(t require.TestingT, limit ratelimit.Limit, grants []grant) {
 	for i := range grants {
 		for j := i; j < len(grants); j++ {
@@ -36,28 +36,27 @@ func limits() *rapid.Generator[ratelimit.Limit] {
 	})
 }
 
-func TestLimiter_NeverExceedsTheBucketLocally(t *testing.T) {
+func TestLimiter_Local_NeverExceedsTheLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		start := time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC)
-		hands := clock.NewManual(start)
-		l := ratelimit.New(ratelimit.Options{Clock: hands})
+		now := clock.NewManual(start)
+		l := ratelimit.New(ratelimit.Options{Clock: now})
 		defer l.Close()
 		limit := limits().Draw(t, "limit")
 		var grants []grant
 		for range rapid.IntRange(1, 20).Draw(t, "rounds") {
-			hands.Move(time.Duration(rapid.IntRange(0, 300).Draw(t, "pause")) * time.Millisecond)
-			at := hands.Now().Sub(start)
+			now.Move(time.Duration(rapid.IntRange(0, 300).Draw(t, "pause")) * time.Millisecond)
+			at := now.Now().Sub(start)
 			before := limit.Burst
 			for range rapid.IntRange(1, 60).Draw(t, "requests") {
-				d := l.Take(t.Context(), "key", limit)
+				d := l.Spend(t.Context(), "key", limit)
 				require.Equal(t, d.Allowed, d.RetryAfter == 0)
 				if !d.Allowed {
-					// What it asks for must suffice, and must be needed.
 					require.Zero(t, d.Remaining)
 					break
 				}
-				require.Less(t, d.Remaining, before, "time stands still, so it only falls")
+				require.Less(t, d.Remaining, before, "time stands still, so there is no refill")
 				before = d.Remaining
 				grants = append(grants, grant{at, at})
 			}
@@ -66,29 +65,29 @@ func TestLimiter_NeverExceedsTheBucketLocally(t *testing.T) {
 	})
 }
 
-func TestLimiter_RetryAfterIsExact(t *testing.T) {
+func TestLimiter_RetryAfter_IsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		hands := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
-		l := ratelimit.New(ratelimit.Options{Clock: hands})
+		now := clock.NewManual(time.Date(2026, 11, 15, 0, 0, 0, 0, time.UTC))
+		l := ratelimit.New(ratelimit.Options{Clock: now})
 		defer l.Close()
 		limit := ratelimit.Limit{
 			PerSecond: rapid.IntRange(1, 400).Draw(t, "per_second"),
 			Burst:     rapid.IntRange(1, 50).Draw(t, "burst"),
 		}
 		var d ratelimit.Decision
-		for d = l.Take(t.Context(), "key", limit); d.Allowed; {
-			d = l.Take(t.Context(), "key", limit)
+		for d = l.Spend(t.Context(), "key", limit); d.Allowed; {
+			d = l.Spend(t.Context(), "key", limit)
 		}
 		wait := (d.RetryAfter + time.Millisecond - 1).Truncate(time.Millisecond)
-		hands.Move(wait - time.Millisecond)
-		require.False(t, l.Take(t.Context(), "key", limit).Allowed)
-		hands.Move(time.Millisecond)
-		require.True(t, l.Take(t.Context(), "key", limit).Allowed)
+		now.Move(wait - time.Millisecond)
+		require.False(t, l.Spend(t.Context(), "key", limit).Allowed)
+		now.Move(time.Millisecond)
+		require.True(t, l.Spend(t.Context(), "key", limit).Allowed)
 	})
 }
 
-func TestLimiter_NeverExceedsTheBucketOverProcesses(t *testing.T) {
+func TestLimiter_TwoProcesses_NeverExceedTheLimit(t *testing.T) {
 	t.Parallel()
 	processes := []*ratelimit.Limiter{
 		limiter(t, ratelimit.Options{Redis: client(t, commonRedis), Budget: patience}),
@@ -104,14 +103,14 @@ func TestLimiter_NeverExceedsTheBucketOverProcesses(t *testing.T) {
 			before, asked := limit.Burst, time.Since(started)
 			for range rapid.IntRange(1, 80).Draw(t, "requests") {
 				from := time.Since(started)
-				d := process.Take(t.Context(), key, limit)
+				d := process.Spend(t.Context(), key, limit)
 				to := time.Since(started)
 				require.GreaterOrEqual(t, d.Remaining, 0)
 				require.Less(t, d.Remaining, limit.Burst)
 				if !d.Allowed {
 					break
 				}
-				// It falls but for the refill, and what clock and division round off.
+				// Remaining falls, except for the refill and rounding.
 				refilled := float64(limit.PerSecond)*(to-asked+2*time.Millisecond).Seconds() + 2
 				require.LessOrEqual(t, float64(d.Remaining), float64(before)+refilled)
 				before, asked = d.Remaining, from

@@ -1,7 +1,7 @@
 // Package ratelimit grants requests from token buckets, one per organization, that all
-// processes share through Redis. A process takes tokens in blocks and spends them alone,
-// so most decisions touch no network; without Redis it goes on with what it last knew.
-// No request ever fails or waits longer than the budget because of this package.
+// processes share through Redis. A process leases tokens in blocks and spends them by itself,
+// so most decisions need no call to Redis. Without Redis a process continues with the last state
+// that it read. No request fails, or waits longer than the budget, because of this package.
 package ratelimit
 
 import (
@@ -25,20 +25,22 @@ const (
 	defaultKeys       = 50_000
 )
 
-// Options says what a Limiter works with; only Clock is required.
+// Options configure a Limiter. Only Clock is required.
 type Options struct {
-	// Redis should come from Connect; nil keeps all buckets in this process.
+	// Redis should come from Connect. Nil keeps all buckets in this process.
 	Redis redis.UniversalClient
+	// Clock is required; New panics without it.
 	Clock clock.Clock
-	// Budget is the longest that a request may wait for Redis; 50 ms when zero.
+	// Budget is the longest time that a request waits for Redis. Default: 50 ms.
 	Budget time.Duration
-	// ProbeEvery is how often a Redis that failed is asked again; a second when zero.
+	// ProbeEvery is the time between probes of a Redis that failed. Default: 1 s.
 	ProbeEvery time.Duration
-	// Keys bounds the buckets held in memory, the least recently used are forgotten; 50,000 when zero.
+	// Keys is the number of buckets held in memory; the least recently used are evicted.
+	// Default: 50,000.
 	Keys int
-	// Logger hears when Redis is lost and found; nil tells nobody.
+	// Logger gets a line when Redis stops and starts to answer. Nil logs nothing.
 	Logger *slog.Logger
-	// Registerer receives the counters; nil counts for nobody.
+	// Registerer receives the counters. Nil registers none.
 	Registerer prometheus.Registerer
 }
 
@@ -52,15 +54,18 @@ type Limiter struct {
 	logger  *slog.Logger
 
 	breaker *gobreaker.CircuitBreaker[answer]
-	// local is true while Redis is not asked: absent, failing or closed.
+	// local is true while Redis is not asked: there is none, it fails, or the limiter is closed.
 	local atomic.Bool
-	// lastError is why Redis was lost.
+	// lastError is the last error of a call to Redis.
 	lastError atomic.Pointer[error]
-	flights   sync.WaitGroup
-	jobs      chan func()
-	idle      atomic.Int64
-	stop      chan struct{}
-	close     sync.Once
+	// flights counts the goroutines of this limiter.
+	flights sync.WaitGroup
+	// jobs passes calls to Redis to idle goroutines.
+	jobs chan func()
+	// idle is the number of goroutines that wait for a job.
+	idle  atomic.Int64
+	stop  chan struct{}
+	close sync.Once
 }
 
 // New starts a limiter, and with Redis a goroutine that Close ends.
@@ -95,8 +100,8 @@ func New(opts Options) *Limiter {
 	return l
 }
 
-// Take spends one token of key's bucket, or says when to come back.
-func (l *Limiter) Take(ctx context.Context, key string, limit Limit) Decision {
+// Spend spends one token of key's bucket, or returns when to retry.
+func (l *Limiter) Spend(ctx context.Context, key string, limit Limit) Decision {
 	shape := shapeOf(limit)
 	if shape.burst < 1 {
 		l.metrics.refused.Inc()
@@ -115,13 +120,13 @@ func (l *Limiter) Take(ctx context.Context, key string, limit Limit) Decision {
 	return decision
 }
 
-// Close ends the probing and waits for calls under way; a Take after it decides locally.
+// Close ends the probes and waits for calls under way. Spend decides locally from then on.
 func (l *Limiter) Close() {
 	l.close.Do(func() {
 		l.local.Store(true)
 		close(l.stop)
 		l.flights.Wait()
-		l.local.Store(true) // the last probe may have found Redis well
+		l.local.Store(true) // the last probe may have set it to false
 	})
 }
 
@@ -136,16 +141,16 @@ func (l *Limiter) entryOf(key string) *entry {
 	return e
 }
 
-// attempt tells decide how a request comes to it.
+// attempt is the state in which a request calls decide.
 type attempt int
 
 const (
-	first  attempt = iota // fresh
-	again                 // it waited for a block of tokens that has arrived
-	gaveUp                // it waited for one that did not arrive in time
+	first  attempt = iota // the request has not waited yet
+	again                 // the call to Redis that the request waited for has succeeded
+	gaveUp                // the call failed, or did not end in time
 )
 
-// decide answers from what this process knows, or returns the call to Redis to wait for.
+// decide decides from the state of this process, or returns the call to Redis to wait for.
 func (l *Limiter) decide(ctx context.Context, e *entry, s shape, how attempt) (Decision, *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -159,7 +164,7 @@ func (l *Limiter) decide(ctx context.Context, e *entry, s shape, how attempt) (D
 	case how != first && e.spendArrived(), e.spendLeased():
 		return e.granted(now), nil
 	case e.tokens(now) < 1:
-		// Redis cannot know of more tokens than this: others only take.
+		// Redis cannot have more tokens: other processes only spend.
 		return e.refused(now), nil
 	case how == gaveUp || l.local.Load():
 		e.spendAlone(now)
@@ -173,7 +178,7 @@ func (l *Limiter) decide(ctx context.Context, e *entry, s shape, how attempt) (D
 	return Decision{}, e.flight
 }
 
-// wait lasts at most the budget over all calls that it waits for.
+// wait waits for calls to Redis until there is a decision, in total at most the budget.
 func (l *Limiter) wait(ctx context.Context, e *entry, s shape, f *flight) Decision {
 	timer := time.NewTimer(l.budget)
 	defer timer.Stop()

@@ -13,20 +13,20 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-//go:embed take.lua
-var takeSource string
+//go:embed spend.lua
+var spendSource string
 
-var takeScript = redis.NewScript(takeSource) //nolint:gochecknoglobals // a compiled constant
+var spendScript = redis.NewScript(spendSource) //nolint:gochecknoglobals // a compiled constant
 
-// mostIdle goroutines wait for the next call to Redis.
+// mostIdle is the largest number of goroutines that wait for the next call to Redis.
 const mostIdle = 16
 
-// Connect opens a client that never outlives budget: a limiter would rather decide alone
-// than wait for a retry.
+// Connect opens a client whose calls take at most budget (50 ms when zero) and are not retried,
+// because a limiter decides locally instead of waiting.
 func Connect(url string, budget time.Duration) (redis.UniversalClient, error) {
 	opts, err := redis.ParseURL(url)
 	if err != nil {
-		// The parser's own words would quote the password.
+		// The parser's own error would quote the password.
 		return nil, errors.New("redis url: must be redis://, rediss:// or unix:// with options that go-redis knows")
 	}
 	budget = orDefault(budget, defaultBudget)
@@ -37,32 +37,34 @@ func Connect(url string, budget time.Duration) (redis.UniversalClient, error) {
 	opts.WriteTimeout = budget
 	opts.PoolTimeout = budget
 	opts.ContextTimeoutEnabled = true
-	// Both cost a new connection a round trip that the first request would wait for.
+	// Each of the two costs a new connection a round trip, for which the first request would wait.
 	opts.DisableIdentity = true
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	// Every error comes back to us; go-redis would print it a second time, as plain text to stderr.
+	// Every error is returned to us. Without this go-redis also prints it to stderr.
 	logging.Disable()
 	return redis.NewClient(opts), nil
 }
 
-// question asks for the tokens of requests that wait, and if many are left for a block more.
+// question is a call to Redis for tokens.
 type question struct {
 	key   string
 	shape shape
-	want  int64
+	// want is the number of requests that wait.
+	want int64
+	// block is the number of further tokens to lease, if many are left.
 	block int64
-	// missing is what this process knows the bucket to miss, in case Redis has lost it.
+	// missing is the time to full, in nanoseconds, that this process knows, in case Redis lost it.
 	missing int64
 }
 
-// answer is what was granted, and how long the bucket then takes to be full.
+// answer is the number of tokens granted, and the time to full afterwards in nanoseconds.
 type answer struct {
 	tokens  int64
 	missing int64
 }
 
-// launch asks in a goroutine of its own, because a request that gives up must not take
-// the answer away from the others.
+// launch asks in a goroutine of its own, because a request that gives up must not cancel the
+// call for the other requests that wait for it.
 func (l *Limiter) launch(ctx context.Context, e *entry, now int64) {
 	asked := question{key: e.key, shape: e.shape, want: e.waiting - e.arrived, block: e.block(), missing: e.missing(now)}
 	f := e.flight
@@ -80,7 +82,7 @@ func (l *Limiter) launch(ctx context.Context, e *entry, now int64) {
 	})
 }
 
-// run prefers a goroutine that has asked before: growing a new stack to the depth of
+// run prefers an idle goroutine to a new one, because growing a new stack to the depth of
 // go-redis costs a fifth of a call.
 func (l *Limiter) run(job func()) {
 	select {
@@ -95,7 +97,8 @@ func (l *Limiter) run(job func()) {
 	}
 }
 
-// nextJob is nil when enough others wait for one, or the limiter closes.
+// nextJob waits for the next job. It returns nil when enough goroutines wait, or when the limiter
+// closes.
 func (l *Limiter) nextJob() func() {
 	defer l.idle.Add(-1)
 	if l.idle.Add(1) > mostIdle {
@@ -113,11 +116,11 @@ func (l *Limiter) ask(ctx context.Context, q question) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.budget)
 	defer cancel()
 	l.metrics.redisCalls.Inc()
-	reply, err := takeScript.Run(ctx, l.redis, []string{"parley:rl:{" + q.key + "}"},
+	reply, err := spendScript.Run(ctx, l.redis, []string{"parley:rl:{" + q.key + "}"},
 		strconv.FormatFloat(float64(q.shape.interval)/1e3, 'f', -1, 64),
 		q.shape.burst, q.want, q.block, q.missing/1e3).Int64Slice()
 	if err == nil && len(reply) != 2 {
-		err = errors.New("take.lua: not two numbers")
+		err = errors.New("spend.lua: not two numbers")
 	}
 	if err != nil {
 		l.metrics.redisErrors.Inc()
@@ -127,7 +130,7 @@ func (l *Limiter) ask(ctx context.Context, q question) (answer, error) {
 	return answer{tokens: reply[0], missing: reply[1] * 1e3}, nil
 }
 
-// newBreaker opens after three failures in a row, or five in ten seconds.
+// newBreaker returns a breaker that opens after three failures in a row, or five in ten seconds.
 func (l *Limiter) newBreaker(probeEvery time.Duration) *gobreaker.CircuitBreaker[answer] {
 	return gobreaker.NewCircuitBreaker[answer](gobreaker.Settings{
 		Name:     "ratelimit",
@@ -142,7 +145,7 @@ func (l *Limiter) newBreaker(probeEvery time.Duration) *gobreaker.CircuitBreaker
 	})
 }
 
-// setLocal speaks once a change, not once a probe.
+// setLocal logs only when the state changes, not at every probe.
 func (l *Limiter) setLocal(local bool) {
 	switch {
 	case l.local.Swap(local) == local:
@@ -155,7 +158,7 @@ func (l *Limiter) setLocal(local bool) {
 	}
 }
 
-// watch finds out by itself that Redis is back, so that no request pays for the trial.
+// watch probes a Redis that failed, so that no request has to wait for the probe.
 func (l *Limiter) watch(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -166,7 +169,7 @@ func (l *Limiter) watch(every time.Duration) {
 		case <-ticker.C:
 		}
 		if l.local.Load() {
-			// The real question: a Redis that answers PING may still refuse to write.
+			// The probe runs the script, because a Redis that answers PING may still refuse writes.
 			probe := question{key: "probe", shape: shapeOf(Limit{PerSecond: 1000, Burst: 1000}), want: 1}
 			_, _ = l.breaker.Execute(func() (answer, error) { return l.ask(context.Background(), probe) })
 		}

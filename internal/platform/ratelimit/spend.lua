@@ -1,7 +1,7 @@
--- How many tokens may the caller have, and how long does the bucket then take to be full?
--- KEYS[1] the bucket: the moment at which it will be full, in microseconds; no key = full.
--- ARGV: microseconds per token, size of the bucket, tokens wanted now, tokens wanted
--- ahead, and the time to full that the caller last knew, in case it was lost here.
+-- Returns the number of tokens granted, and the time to full afterwards in microseconds.
+-- KEYS[1]: the time at which the bucket is full, in microseconds; no key means full.
+-- ARGV: microseconds per token, size of the bucket, tokens wanted now, tokens wanted ahead,
+-- and the time to full in microseconds that the caller last knew, in case the key was lost.
 local interval = tonumber(ARGV[1])
 local burst = tonumber(ARGV[2])
 local want = tonumber(ARGV[3])
@@ -12,7 +12,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local window = burst * interval
 local full_at = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now + known)
--- A bucket cannot be emptier than empty, whatever its limit was before.
+-- After the limit was lowered the bucket is empty at most, not emptier.
 local emptied = now + math.ceil(window)
 if full_at > emptied then
   full_at = emptied
@@ -23,7 +23,7 @@ local tokens = math.floor((window - (full_at - now)) / interval)
 if tokens < 1 then
   return { 0, full_at - now }
 end
--- Ahead of need a caller gets at most a tenth of the rest: near the limit, nothing.
+-- A caller leases at most a tenth of the rest ahead of need: near the limit, none.
 local taken = math.min(tokens, want)
 taken = taken + math.min(block, math.floor((tokens - taken) / 10))
 -- Rounded up, so that the rate is never exceeded.
