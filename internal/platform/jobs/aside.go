@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// asideAfter is how often a job may fail in one and the same way before it is set aside.
+// asideAfter is the number of failures of one class after which a job is set aside.
 const asideAfter = 3
 
 const (
@@ -22,7 +22,7 @@ const (
 	classPanic   = "panic"
 )
 
-// quarantine sets aside what keeps failing, so that it stops costing others.
+// quarantine sets aside jobs that fail again and again, so that they take no time from others.
 type quarantine struct{ logger *slog.Logger }
 
 func (q *quarantine) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
@@ -39,7 +39,7 @@ func (q *quarantine) judge(ctx context.Context, job *rivertype.JobRow, class, re
 	return &river.ErrorHandlerResult{SetCancelled: aside}
 }
 
-// classOf is what an error says before its first colon: what went wrong, without the particulars.
+// classOf returns the text of an error up to its first colon: the kind of failure without details.
 func classOf(text string) string {
 	class, _, _ := strings.Cut(text, ":")
 	return class
@@ -49,6 +49,7 @@ func isRescue(failure rivertype.AttemptError) bool {
 	return strings.HasPrefix(failure.Error, "Stuck job rescued")
 }
 
+// same counts the failures of a class.
 func same(failures []rivertype.AttemptError, class string) (count int) {
 	for _, failure := range failures {
 		of := classOf(failure.Error)
@@ -67,12 +68,15 @@ func same(failures []rivertype.AttemptError, class string) (count int) {
 
 // Aside is a job that was set aside.
 type Aside struct {
-	ID       int64
-	Kind     string
+	ID   int64
+	Kind string
+	// Args is the JSON of the job's arguments.
 	Args     string
 	Attempts int
-	Reason   string
-	At       time.Time
+	// Reason is the error of the last attempt.
+	Reason string
+	// At is when the job was set aside.
+	At time.Time
 }
 
 const sqlAside = `
@@ -88,7 +92,7 @@ func (q *Queue) Aside(ctx context.Context, limit int) ([]Aside, error) {
 	return postgres.Many[Aside](ctx, q.db.System("jobs set aside"), sqlAside, postgres.Args{"limit": limit})
 }
 
-// Its failures are forgotten, or the next one would set it aside at once.
+// The errors are deleted, because otherwise the next failure would set the job aside at once.
 const sqlRetry = `
 UPDATE river.river_job
 SET state = 'available', attempt = 0, errors = NULL, finalized_at = NULL, scheduled_at = @now
@@ -104,24 +108,25 @@ func (q *Queue) Retry(ctx context.Context, id int64, now time.Time) error {
 	return err
 }
 
-// Standing is how the jobs of a database are doing.
+// Standing counts the jobs of a database that wait or were set aside.
 type Standing struct {
-	// OldestDue is when the job that waits longest should have begun; nil if none waits.
+	// OldestDue is the time at which the oldest waiting job was due; nil when none waits.
 	OldestDue *time.Time
-	Aside     int64
+	// Aside is the number of jobs that were set aside.
+	Aside int64
 }
 
 const sqlStanding = `
 SELECT (SELECT min(scheduled_at) FROM river.river_job WHERE state = 'available' AND scheduled_at <= @now) AS oldest_due,
        (SELECT count(*) FROM river.river_job WHERE state IN ('cancelled', 'discarded')) AS aside`
 
-// Standing counts what waits and what was set aside.
+// Standing reads the Standing of the database.
 func (q *Queue) Standing(ctx context.Context, now time.Time) (Standing, error) {
 	return postgres.One[Standing](ctx, q.db.System("standing of the jobs"), sqlStanding, postgres.Args{"now": now})
 }
 
-// Busy is how many jobs are being worked here now.
+// Busy is the number of jobs that this process works now.
 func (r *Runner) Busy() int64 { return r.busy.Load() }
 
-// Rescued is how many jobs were begun here after another process died of them.
+// Rescued is the number of jobs that this process started after their process had died or hung.
 func (r *Runner) Rescued() int64 { return r.rescued.Load() }

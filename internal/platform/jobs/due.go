@@ -7,25 +7,25 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Due is a table whose rows have a time, due_at, at which a job is to be done about them.
+// Due is a table whose rows have a time, due_at, at which a job is added for them.
 type Due[R any] struct {
 	// Table has the columns org_id and due_at, and an index on due_at.
 	Table string
 	// Key is the column that identifies a row within its organization.
 	Key string
-	// Returning are the columns of R, two or more, those of the table with the prefix t.
+	// Returning lists the columns of R, at least two. Columns of the table have the prefix `t.`.
 	Returning string
-	// Every is how much later a taken row is due again, should nothing change that.
+	// Every is added to now to make the next due_at of a row, unless the job changes it.
 	Every time.Duration
-	// AtOnce is how many rows one call takes at most.
+	// AtOnce is the largest number of rows of one call.
 	AtOnce int
-	// Job is what is done about a row.
+	// Job returns the arguments of the job for a row.
 	Job func(R) Args
 }
 
-// AddTx takes the rows that are due at now, oldest first, and adds a job for each. Rows that
-// another transaction has locked are skipped, as are those of organizations that are being moved:
-// their new cell takes them. Every process may call it at any time.
+// AddTx adds a job for each row that is due at now, oldest first, and sets the row's next due_at.
+// Rows that another transaction has locked are skipped. So are rows of organizations that are
+// being moved: their new cell adds the jobs. Every process may call it at any time.
 func (d Due[R]) AddTx(ctx context.Context, tx *postgres.Tx, queue *Queue, now time.Time) (added int, err error) {
 	rows, err := postgres.Many[R](ctx, tx, d.sql(), postgres.Args{"now": now, "next": now.Add(d.Every), "at_once": d.AtOnce})
 	if err != nil || len(rows) == 0 {

@@ -26,12 +26,12 @@ SELECT @here::uuid, n, @now::timestamptz + n * interval '1 minute' FROM generate
 UNION ALL
 SELECT @moving, 6, @now`
 
-func TestDue_AddTx_TakesWhatIsDueOnce(t *testing.T) {
+func TestDue_AddTx_OneJobPerDueRow(t *testing.T) {
 	t.Parallel()
 	now := clock.NewManual(pgtest.Start())
-	b, ctx := newBench(t, now), t.Context()
+	f, ctx := newFixture(t, now), t.Context()
 	system := func(verb func(tx *postgres.Tx) (int, error)) int {
-		result, err := postgres.InSystemTx(ctx, b.db, "test", verb)
+		result, err := postgres.InSystemTx(ctx, f.db, "test", verb)
 		require.NoError(t, err)
 		return result
 	}
@@ -56,9 +56,9 @@ func TestDue_AddTx_TakesWhatIsDueOnce(t *testing.T) {
 		},
 	}
 	add := func() int {
-		return system(func(tx *postgres.Tx) (int, error) { return due.AddTx(ctx, tx, b.queue, now.Now()) })
+		return system(func(tx *postgres.Tx) (int, error) { return due.AddTx(ctx, tx, f.queue, now.Now()) })
 	}
-	require.Zero(t, add(), "nothing is due, and an organization that is being moved is left alone")
+	require.Zero(t, add(), "nothing is due, and organizations that are being moved are skipped")
 	now.Move(3 * time.Minute)
 	require.Equal(t, 2, add(), "at most two at once, the oldest first")
 	require.ElementsMatch(t, []int{1, 2}, taken)
@@ -70,10 +70,10 @@ func TestDue_AddTx_TakesWhatIsDueOnce(t *testing.T) {
 		return 0, nil
 	})
 	require.Equal(t, 1, add())
-	require.Zero(t, add(), "what was taken is due again only later")
+	require.Zero(t, add(), "rows that have a job are due again only later")
 	now.Move(time.Hour)
 	require.Equal(t, 2, add())
-	added, err := postgres.One[int](ctx, b.db.System("test"), `SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'chore'`, nil)
+	added, err := postgres.One[int](ctx, f.db.System("test"), `SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'chore'`, nil)
 	require.NoError(t, err)
-	require.Equal(t, 5, added, "one job for each row taken")
+	require.Equal(t, 5, added, "one job for each due row")
 }

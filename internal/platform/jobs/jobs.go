@@ -1,5 +1,5 @@
-// Package jobs is the one place that knows River, the queue behind all background work:
-// a Queue adds jobs in the transactions of others, a Runner works them.
+// Package jobs is the only package that uses River, the job queue of all background work.
+// A Queue adds jobs in the caller's transaction; a Runner works them.
 package jobs
 
 import (
@@ -16,44 +16,47 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// schema holds River's tables, apart from ours.
+// schema is the schema of River's tables.
 const schema = "river"
 
-// Table is where the jobs stand, for statements that claim one together with what it is for.
+// Table is River's table of jobs, for statements that read or lock a job together with rows of
+// their own.
 const Table = schema + ".river_job"
 
-// Maintenance is the queue for everything that is in no hurry.
+// Maintenance is the queue of all jobs that are not urgent.
 const Maintenance = "maintenance"
 
 const (
-	// maxAttempts ends the retries of a job that fails in ever new ways.
+	// maxAttempts is the number of attempts of a job that fails in a different way each time.
 	maxAttempts = 12
-	// notifyEvery is how often one process tells the others at most that a queue has a new job.
+	// notifyEvery is the shortest time between two notifications of one process that a queue has
+	// new jobs.
 	notifyEvery = 5 * time.Millisecond
-	// fetchEvery is how often a process asks for jobs at most.
+	// fetchEvery is the shortest time between two fetches of jobs by one process.
 	fetchEvery = 10 * time.Millisecond
 )
 
-// Args are what a job carries: ids, never secrets or content.
+// Args are the arguments of a job: ids, never secrets or content.
 type Args = river.JobArgs
 
 // Job is a job to be added.
 type Job struct {
-	Args  Args
+	Args Args
+	// Queue is the name of the queue, for example Maintenance.
 	Queue string
-	// At is the earliest time to run it; zero is now.
+	// At is the earliest time to run the job. Zero means now.
 	At time.Time
-	// Priority is 1 (first) to 4; zero is 1.
+	// Priority is 1 (first) to 4 (last). Zero means 1.
 	Priority int
 }
 
-// Queue adds jobs. It works none.
+// Queue adds jobs. A Runner works them.
 type Queue struct {
 	client *river.Client[pgx.Tx]
 	db     *postgres.DB
 }
 
-// NewQueue needs no answer of the database.
+// NewQueue returns a queue without connecting to the database.
 func NewQueue(db *postgres.DB, now clock.Clock, logger *slog.Logger) (*Queue, error) {
 	client, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{
 		Schema: schema, Logger: quiet(logger), MaxAttempts: maxAttempts,
@@ -62,7 +65,7 @@ func NewQueue(db *postgres.DB, now clock.Clock, logger *slog.Logger) (*Queue, er
 	return &Queue{client: client, db: db}, err
 }
 
-// AddTx adds jobs that exist once tx is committed, and returns their ids, which only grow.
+// AddTx adds jobs that exist once tx is committed, and returns their ids, in ascending order.
 func (q *Queue) AddTx(ctx context.Context, tx *postgres.Tx, jobs ...Job) ([]int64, error) {
 	many := make([]river.InsertManyParams, len(jobs))
 	for i, job := range jobs {
@@ -81,8 +84,8 @@ func (q *Queue) AddTx(ctx context.Context, tx *postgres.Tx, jobs ...Job) ([]int6
 	return added, nil
 }
 
-// moved hands a clock that a test moves to River too. River otherwise goes by the
-// database's time, as our own clock does.
+// moved gives River the clock of a test. Otherwise River uses the time of the database, as our
+// own clock does.
 func moved(now clock.Clock) river.TestConfig {
 	if manual, is := now.(*clock.Manual); is {
 		return river.TestConfig{Time: stubbed{manual}}
@@ -99,7 +102,7 @@ func (s stubbed) NowOrNil() *time.Time {
 	return &now
 }
 
-// quiet lets River's warnings through and none of its chatter.
+// quiet returns a logger that drops River's messages below warn.
 func quiet(logger *slog.Logger) *slog.Logger {
 	return slog.New(warnings{logger.Handler()})
 }

@@ -27,37 +27,37 @@ func (chore) Kind() string { return "chore" }
 
 const maintenance = "maintenance"
 
-type bench struct {
+type fixture struct {
 	db    *postgres.DB
 	clock clock.Clock
 	queue *jobs.Queue
 }
 
-func newBench(t *testing.T, now clock.Clock) *bench {
+func newFixture(t *testing.T, now clock.Clock) *fixture {
 	t.Helper()
-	b := &bench{db: pgtest.Open(t), clock: now}
+	f := &fixture{db: pgtest.Open(t), clock: now}
 	var err error
-	b.queue, err = jobs.NewQueue(b.db, now, canary.Logger(t))
+	f.queue, err = jobs.NewQueue(f.db, now, canary.Logger(t))
 	require.NoError(t, err)
-	return b
+	return f
 }
 
-func (b *bench) add(t *testing.T, added ...jobs.Job) []int64 {
+func (f *fixture) add(t *testing.T, added ...jobs.Job) []int64 {
 	t.Helper()
-	numbers, err := postgres.InSystemTx(t.Context(), b.db, "test", func(tx *postgres.Tx) ([]int64, error) {
-		return b.queue.AddTx(t.Context(), tx, added...)
+	numbers, err := postgres.InSystemTx(t.Context(), f.db, "test", func(tx *postgres.Tx) ([]int64, error) {
+		return f.queue.AddTx(t.Context(), tx, added...)
 	})
 	require.NoError(t, err)
 	return numbers
 }
 
-// run works jobs until stop is called, which returns once they are finished.
-func (b *bench) run(t *testing.T, work jobs.Work[chore]) (runner *jobs.Runner, stop func()) {
+// run works jobs until stop is called. Stop returns once running jobs have finished.
+func (f *fixture) run(t *testing.T, work jobs.Work[chore]) (runner *jobs.Runner, stop func()) {
 	t.Helper()
 	set := jobs.NewSet()
 	set.Queue(maintenance, 8, 20*time.Millisecond)
 	jobs.Handle(set, work)
-	runner, err := jobs.NewRunner(b.db, b.clock, canary.Logger(t), set)
+	runner, err := jobs.NewRunner(f.db, f.clock, canary.Logger(t), set)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var group sync.WaitGroup
@@ -70,9 +70,9 @@ func (b *bench) run(t *testing.T, work jobs.Work[chore]) (runner *jobs.Runner, s
 	return runner, stop
 }
 
-func (b *bench) exec(t *testing.T, sql string) {
+func (f *fixture) exec(t *testing.T, sql string) {
 	t.Helper()
-	_, err := postgres.InSystemTx(t.Context(), b.db, "test", func(tx *postgres.Tx) (int64, error) {
+	_, err := postgres.InSystemTx(t.Context(), f.db, "test", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(t.Context(), sql, nil)
 	})
 	require.NoError(t, err)
@@ -83,23 +83,23 @@ func eventually(t *testing.T, what string, asked func() bool) {
 	require.Eventually(t, asked, time.Minute, 5*time.Millisecond, what)
 }
 
-func TestAJobExistsOnlyOnceItsTransactionIsCommitted(t *testing.T) {
+func TestAddTx_RolledBack_JobDoesNotRun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, clock.NewSynced())
+	f := newFixture(t, clock.NewSynced())
 	var done sync.Map
-	b.run(t, func(_ context.Context, _ int64, args chore) error {
+	f.run(t, func(_ context.Context, _ int64, args chore) error {
 		done.Store(args.Number, true)
 		return nil
 	})
 	cause := errors.New("no")
-	_, err := postgres.InSystemTx(t.Context(), b.db, "test", func(tx *postgres.Tx) (struct{}, error) {
-		_, err := b.queue.AddTx(t.Context(), tx, jobs.Job{Args: chore{1}, Queue: maintenance})
+	_, err := postgres.InSystemTx(t.Context(), f.db, "test", func(tx *postgres.Tx) (struct{}, error) {
+		_, err := f.queue.AddTx(t.Context(), tx, jobs.Job{Args: chore{1}, Queue: maintenance})
 		require.NoError(t, err)
 		return struct{}{}, cause
 	})
 	require.ErrorIs(t, err, cause)
-	numbers := b.add(t, jobs.Job{Args: chore{2}, Queue: maintenance}, jobs.Job{Args: chore{3}, Queue: maintenance})
-	require.Less(t, numbers[0], numbers[1], "numbers only grow")
+	numbers := f.add(t, jobs.Job{Args: chore{2}, Queue: maintenance}, jobs.Job{Args: chore{3}, Queue: maintenance})
+	require.Less(t, numbers[0], numbers[1], "ids ascend")
 	eventually(t, "both jobs", func() bool {
 		_, second := done.Load(2)
 		_, third := done.Load(3)
@@ -109,13 +109,13 @@ func TestAJobExistsOnlyOnceItsTransactionIsCommitted(t *testing.T) {
 	require.False(t, first)
 }
 
-// A job is set aside by the third failure of one class, not by three different ones.
-func TestAJobThatKeepsFailingIsSetAside(t *testing.T) {
+// A job is set aside at the third failure of one class. Failures of other classes do not count.
+func TestRunner_ThreeFailuresOfOneClass_SetAside(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, clock.NewSynced())
+	f := newFixture(t, clock.NewSynced())
 	var tries atomic.Int64
 	healed := atomic.Bool{}
-	b.run(t, func(context.Context, int64, chore) error {
+	f.run(t, func(context.Context, int64, chore) error {
 		switch try := tries.Add(1); {
 		case healed.Load():
 			return nil
@@ -125,87 +125,87 @@ func TestAJobThatKeepsFailingIsSetAside(t *testing.T) {
 			return errors.New("upstream: no answer, try " + strconv.FormatInt(try, 10))
 		}
 	})
-	number := b.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})[0]
+	number := f.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})[0]
 	eventually(t, "the quarantine", func() bool {
-		b.exec(t, `UPDATE river.river_job SET scheduled_at = now(), state = 'available' WHERE scheduled_at > now() AND finalized_at IS NULL`)
-		return len(aside(t, b)) == 1
+		f.exec(t, `UPDATE river.river_job SET scheduled_at = now(), state = 'available' WHERE scheduled_at > now() AND finalized_at IS NULL`)
+		return len(aside(t, f)) == 1
 	})
 	require.Equal(t, int64(4), tries.Load(), "a panic between does not count")
-	set := aside(t, b)[0]
+	set := aside(t, f)[0]
 	require.Equal(t, number, set.ID)
 	require.Contains(t, set.Reason, "upstream: no answer")
-	standing, err := b.queue.Standing(t.Context(), b.clock.Now())
+	standing, err := f.queue.Standing(t.Context(), f.clock.Now())
 	require.NoError(t, err)
 	require.Equal(t, int64(1), standing.Aside)
 
 	healed.Store(true)
-	require.NoError(t, b.queue.Retry(t.Context(), number, b.clock.Now()))
-	eventually(t, "the retry", func() bool { return tries.Load() == 5 && len(aside(t, b)) == 0 })
-	require.Equal(t, fault.ResourceNotFound, fault.Of(b.queue.Retry(t.Context(), number, b.clock.Now())))
+	require.NoError(t, f.queue.Retry(t.Context(), number, f.clock.Now()))
+	eventually(t, "the retry", func() bool { return tries.Load() == 5 && len(aside(t, f)) == 0 })
+	require.Equal(t, fault.ResourceNotFound, fault.Of(f.queue.Retry(t.Context(), number, f.clock.Now())))
 }
 
-func aside(t *testing.T, b *bench) []jobs.Aside {
+func aside(t *testing.T, f *fixture) []jobs.Aside {
 	t.Helper()
-	set, err := b.queue.Aside(t.Context(), 10)
+	set, err := f.queue.Aside(t.Context(), 10)
 	require.NoError(t, err)
 	return set
 }
 
-// A job that its processes die of is set aside after the third rescue, without being tried again.
-func TestAJobThatKillsItsProcessIsSetAside(t *testing.T) {
+// A job whose processes died three times is set aside without another attempt.
+func TestRunner_ThreeRescues_SetAsideWithoutATry(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, clock.NewSynced())
-	number := b.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})[0]
+	f := newFixture(t, clock.NewSynced())
+	number := f.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})[0]
 	rescued := `{"at":"2026-03-14T09:26:53Z","attempt":1,"error":"Stuck job rescued by JobRescuer","trace":"TODO"}`
-	b.exec(t, `UPDATE river.river_job SET attempt = 3, errors = ARRAY['`+rescued+`','`+rescued+`','`+rescued+`']::jsonb[]`)
+	f.exec(t, `UPDATE river.river_job SET attempt = 3, errors = ARRAY['`+rescued+`','`+rescued+`','`+rescued+`']::jsonb[]`)
 	var tries atomic.Int64
-	runner, _ := b.run(t, func(context.Context, int64, chore) error {
+	runner, _ := f.run(t, func(context.Context, int64, chore) error {
 		tries.Add(1)
 		return nil
 	})
-	eventually(t, "the quarantine", func() bool { return len(aside(t, b)) == 1 })
+	eventually(t, "the quarantine", func() bool { return len(aside(t, f)) == 1 })
 	require.Zero(t, tries.Load())
-	require.Equal(t, number, aside(t, b)[0].ID)
+	require.Equal(t, number, aside(t, f)[0].ID)
 	require.Equal(t, int64(1), runner.Rescued())
 }
 
-func TestStoppingWaitsForJobsUnderWay(t *testing.T) {
+func TestRunner_Stop_WaitsForRunningJobs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, clock.NewSynced())
+	f := newFixture(t, clock.NewSynced())
 	begun, finished := make(chan struct{}), atomic.Bool{}
-	_, stop := b.run(t, func(context.Context, int64, chore) error {
+	_, stop := f.run(t, func(context.Context, int64, chore) error {
 		close(begun)
 		time.Sleep(300 * time.Millisecond)
 		finished.Store(true)
 		return nil
 	})
-	b.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})
+	f.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})
 	<-begun
 	stop()
 	require.True(t, finished.Load())
-	state, err := postgres.One[string](t.Context(), b.db.System("test"), `SELECT state::text FROM river.river_job`, nil)
+	state, err := postgres.One[string](t.Context(), f.db.System("test"), `SELECT state::text FROM river.river_job`, nil)
 	require.NoError(t, err)
 	require.Equal(t, "completed", state)
 }
 
-// River goes by the clock that a test moves.
-func TestTheMovedClock(t *testing.T) {
+// River uses the clock of the test.
+func TestRunner_ManualClock_DecidesWhatIsDue(t *testing.T) {
 	t.Parallel()
 	moved := clock.NewManual(time.Now().Add(-24 * time.Hour))
-	b := newBench(t, moved)
+	f := newFixture(t, moved)
 	var done atomic.Int64
-	b.run(t, func(context.Context, int64, chore) error {
+	f.run(t, func(context.Context, int64, chore) error {
 		done.Add(1)
 		return nil
 	})
-	b.add(t, jobs.Job{Args: chore{1}, Queue: maintenance, At: moved.Now().Add(3 * time.Second)})
+	f.add(t, jobs.Job{Args: chore{1}, Queue: maintenance, At: moved.Now().Add(3 * time.Second)})
 	time.Sleep(300 * time.Millisecond)
-	require.Zero(t, done.Load(), "not due by the moved clock, although long past by the machine's")
+	require.Zero(t, done.Load(), "not due by the clock of the test, although due by that of the machine")
 	moved.Move(4 * time.Second)
 	eventually(t, "the job", func() bool { return done.Load() == 1 })
 }
 
-func TestMigratingTwiceChangesNothing(t *testing.T) {
+func TestMigrate_Twice_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	applied, err := jobs.Migrate(t.Context(), pgtest.Open(t))
 	require.NoError(t, err)

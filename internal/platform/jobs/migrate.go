@@ -12,10 +12,11 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// unwanted are indexes that nothing here reads and that grow with every job.
+// unwanted lists indexes of River that no statement here uses. They are dropped, because every
+// job would be added to them.
 func unwanted() []string { return []string{"river_job_args_index", "river_job_metadata_index"} }
 
-// Migrate brings River's tables to the version this program was built with.
+// Migrate applies River's migrations up to the version that this program was built with.
 func Migrate(ctx context.Context, db *postgres.DB) (applied int, err error) {
 	err = db.Alone(ctx, "migrate river", func(ctx context.Context) error {
 		if _, err := db.Pool().Exec(ctx, `CREATE SCHEMA IF NOT EXISTS `+schema); err != nil {
@@ -48,7 +49,7 @@ ALTER TABLE river.river_job SET (
 	return err
 }
 
-// indexes are those that River may rebuild.
+// indexes lists the indexes that River may rebuild.
 func indexes() []string {
 	return slices.DeleteFunc(river.ReindexerIndexNamesDefault(), func(name string) bool { return slices.Contains(unwanted(), name) })
 }

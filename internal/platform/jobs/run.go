@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// client is what of River's client runs.
+// client is the part of River's client that Run uses.
 type client interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 }
 
-// startWithin is far more than a start takes on a machine that is not overrun.
+// startWithin bounds the start of a client. It is far longer than a start takes on a busy machine.
 const startWithin = 20 * time.Second
 
 var errNotStarted = errors.New("the queue did not start in time")
 
-// Run works jobs until ctx ends, then lets those under way finish. A database that is
-// away is waited for.
+// Run works jobs until ctx ends, then waits for running jobs. While the database is down, it
+// retries every second.
 func (r *Runner) Run(ctx context.Context) error {
 	for {
-		// Each try has a client of its own: one whose start failed may hang for ever.
+		// Each try uses a new client, because a client whose start failed may hang for ever.
 		client, err := r.connect()
 		if err != nil {
 			return err
@@ -39,9 +39,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// start starts a client, or gives it up: a machine that stands still for 5 s while River
-// subscribes to its notices has Start fail, and on the way out wait for a goroutine that
-// waits for it. A client that comes late is stopped.
+// start starts a client, or gives up after startWithin. When the machine stands still for 5 s
+// while River subscribes to notifications, River's Start deadlocks: it fails, and then waits for a
+// goroutine that waits for Start. A client that starts after start gave up is stopped.
 func start(ctx context.Context, client client) error {
 	started, givenUp := make(chan error), make(chan struct{})
 	go func() {

@@ -12,30 +12,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// playedClient starts after a while, and not without an error if it has one.
-type playedClient struct {
+// fakeClient is a client whose Start takes a while and then returns err.
+type fakeClient struct {
 	after          time.Duration
 	err            error
 	begun, stopped atomic.Int64
 }
 
-func (c *playedClient) Start(context.Context) error {
+func (c *fakeClient) Start(context.Context) error {
 	c.begun.Add(1)
 	time.Sleep(c.after)
 	return c.err
 }
 
-func (c *playedClient) Stop(context.Context) error {
+func (c *fakeClient) Stop(context.Context) error {
 	c.stopped.Add(1)
 	return nil
 }
 
-// TestRun_AClientThatDoesNotStartIsReplaced: by another, and works nothing if it comes late.
-func TestRun_AClientThatDoesNotStartIsReplaced(t *testing.T) {
+// A client that starts after it was replaced is stopped.
+func TestRun_ClientDoesNotStart_Replaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		refused, late, good := &playedClient{err: errors.New("away")}, &playedClient{after: time.Minute}, &playedClient{}
-		waiting := []*playedClient{refused, late, good}
+		refused, late, good := &fakeClient{err: errors.New("away")}, &fakeClient{after: time.Minute}, &fakeClient{}
+		waiting := []*fakeClient{refused, late, good}
 		r := &Runner{logger: slog.New(slog.DiscardHandler), connect: func() (client, error) {
 			next := waiting[0]
 			waiting = waiting[1:]
@@ -51,7 +51,7 @@ func TestRun_AClientThatDoesNotStartIsReplaced(t *testing.T) {
 		require.Zero(t, late.stopped.Load())
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.EqualValues(t, 1, late.stopped.Load(), "two clients of one process would work")
+		require.EqualValues(t, 1, late.stopped.Load(), "otherwise two clients of one process would work jobs")
 		require.Zero(t, good.stopped.Load())
 		cancel()
 		require.NoError(t, <-ended)

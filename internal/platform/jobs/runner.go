@@ -17,39 +17,42 @@ import (
 )
 
 const (
+	// jobTimeout bounds one attempt of a job.
 	jobTimeout = 20 * time.Second
-	// rescueAfter is when a job whose process died is given to another. It must be longer
-	// than any job may run.
-	rescueAfter  = 45 * time.Second
-	softStop     = 15 * time.Second
+	// rescueAfter is the age at which a running job is taken for dead and may be started by
+	// another process. It must be longer than any job may run.
+	rescueAfter = 45 * time.Second
+	// softStop is the time that running jobs have to finish when the process stops.
+	softStop = 15 * time.Second
+	// keepFinished is how long finished jobs stay in the table.
 	keepFinished = 2 * time.Minute
-	// keepAside is how long a job that was set aside waits for an operator.
+	// keepAside is how long jobs that were set aside stay in the table.
 	keepAside = 30 * 24 * time.Hour
 )
 
-// Work does a job; an error has it tried again later.
+// Work works a job. After an error the job is retried later.
 type Work[A Args] func(ctx context.Context, id int64, args A) error
 
-// Set is which jobs a process knows how to do, and on which queues.
+// Set holds the kinds of job that a process works, and the queues that it reads.
 type Set struct {
 	workers *river.Workers
 	queues  map[string]river.QueueConfig
 }
 
-// NewSet starts with the queue for everything that is in no hurry.
+// NewSet returns a set with the queue Maintenance and no kinds.
 func NewSet() *Set {
 	s := &Set{workers: river.NewWorkers(), queues: map[string]river.QueueConfig{}}
 	s.Queue(Maintenance, 8, time.Second)
 	return s
 }
 
-// Queue has up to workers jobs of a queue done at once. Other processes announce new
-// jobs; every poll the queue is looked at without being told.
+// Queue adds a queue of which up to workers jobs run at once. The process fetches jobs when it is
+// notified of new ones, and otherwise once per poll.
 func (s *Set) Queue(name string, workers int, poll time.Duration) {
 	s.queues[name] = river.QueueConfig{MaxWorkers: workers, FetchCooldown: min(fetchEvery, poll), FetchPollInterval: poll}
 }
 
-// Handle registers how a kind of job is done.
+// Handle registers the work of a kind of job.
 func Handle[A Args](s *Set, work Work[A]) {
 	river.AddWorker(s.workers, &worker[A]{work: work})
 }
@@ -64,7 +67,7 @@ func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
 	return w.work(ctx, job.ID, job.Args)
 }
 
-// Later is returned by work that should be tried again after a while without counting as failed.
+// Later is the error of work that must be retried after a while. It does not count as a failure.
 func Later(after time.Duration) error { return river.JobSnooze(after) }
 
 // Runner works the jobs of one database.
@@ -72,13 +75,14 @@ type Runner struct {
 	connect func() (client, error)
 	db      *postgres.DB
 	logger  *slog.Logger
-	busy    atomic.Int64
-	// rescued counts jobs begun again after their process died.
+	// busy is the number of jobs that run now.
+	busy atomic.Int64
+	// rescued is the number of jobs that were started again after their process died.
 	rescued atomic.Int64
 }
 
-// NewRunner is built last, when everything is registered. The pool is its own: River's
-// leader election must not queue behind requests.
+// NewRunner returns a runner of the kinds in set, which must be complete. Its pool must not serve
+// requests, because River's leader election must not wait behind them.
 func NewRunner(db *postgres.DB, now clock.Clock, logger *slog.Logger, set *Set) (*Runner, error) {
 	r := &Runner{db: db, logger: logger}
 	config := &river.Config{
@@ -98,13 +102,14 @@ func NewRunner(db *postgres.DB, now clock.Clock, logger *slog.Logger, set *Set) 
 	return r, err
 }
 
-// assert refuses settings under which a crash would cost an hour or a finished job a day.
+// assert checks that River uses our settings. With its defaults a crashed job would wait an hour,
+// and a finished job would stay for a day.
 func assert(config *river.Config) error {
 	effective := config.WithDefaults()
 	var wrong []error
 	check := func(holds bool, setting string) {
 		if !holds {
-			wrong = append(wrong, fmt.Errorf("river: %s is not what the design rests on", setting))
+			wrong = append(wrong, fmt.Errorf("river: %s differs from the setting of this program", setting))
 		}
 	}
 	check(effective.RescueStuckJobsAfter == rescueAfter && rescueAfter > jobTimeout+softStop, "RescueStuckJobsAfter")
@@ -117,7 +122,7 @@ func assert(config *river.Config) error {
 	return errors.Join(wrong...)
 }
 
-// watch counts, and sets aside a job that its processes keep dying of.
+// watch counts running and rescued jobs, and sets aside a job whose processes died three times.
 func (r *Runner) watch(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
 	r.busy.Add(1)
 	defer r.busy.Add(-1)
@@ -130,7 +135,7 @@ func (r *Runner) watch(ctx context.Context, job *rivertype.JobRow, work func(con
 	return work(ctx)
 }
 
-// retries waits 5 s, 20 s, 45 s and so on.
+// retries is the retry policy: 5 s, 20 s, 45 s, and so on (5 s times the square of the failures).
 type retries struct{ now clock.Clock }
 
 func (r retries) NextRetry(job *rivertype.JobRow) time.Time {

@@ -1,4 +1,4 @@
-// Package together answers many questions by one statement.
+// Package together batches questions of many callers into one statement.
 package together
 
 import (
@@ -12,8 +12,10 @@ import (
 type Asker[Q, A any] struct {
 	// run answers questions in their order.
 	run func(ctx context.Context, questions []Q) ([]A, error)
-	// limit bounds one statement, width how many run beside each other.
-	limit, width int
+	// limit is the largest number of questions of one statement.
+	limit int
+	// width is the largest number of statements at once.
+	width int
 
 	mu      sync.Mutex
 	waiting []*question[Q, A]
@@ -27,15 +29,16 @@ type question[Q, A any] struct {
 	answered chan struct{}
 }
 
+// timeout bounds one statement.
 const timeout = 12 * time.Second
 
-// New asks by run, which answers questions in their order: at most limit at once, and at
-// most width of them beside each other.
+// New returns an asker that calls run with at most limit questions, at most width times at once.
+// Run returns the answers in the order of the questions.
 func New[Q, A any](width, limit int, run func(context.Context, []Q) ([]A, error)) *Asker[Q, A] {
 	return &Asker[Q, A]{run: run, limit: limit, width: width}
 }
 
-// Ask returns the answer to one question. It is asked even if ctx ends meanwhile.
+// Ask returns the answer to one question. The statement runs even when ctx ends before it.
 func (t *Asker[Q, A]) Ask(ctx context.Context, asked Q) (A, error) {
 	mine := &question[Q, A]{asked: asked, answered: make(chan struct{})}
 	t.mu.Lock()
