@@ -10,8 +10,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Args are the named arguments of one statement: @name in its text. The map belongs to
-// the statement; @org_id is put in by the scope.
+// Args are the named arguments of one statement: @name in its text. The scope adds @org_id to the
+// map, so the caller must not share it between statements.
 type Args map[string]any
 
 // plan is a statement with numbered parameters and the names that fill them.
@@ -20,8 +20,8 @@ type plan struct {
 	names []string
 }
 
-// plans keeps the translation of each statement; there are as many as in the code, and
-// the few that make and drop partitions.
+// plans caches the numbered form of each statement. Its size is bounded by the number of
+// statements in the code, plus those that create and drop partitions.
 var plans sync.Map //nolint:gochecknoglobals // a cache of pure results
 
 // RewriteQuery is called by pgx before the statement is prepared.
@@ -41,7 +41,7 @@ func (a Args) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []
 	return known.sql, values, nil
 }
 
-// planOf asks pgx to number the parameters, each standing for its own name.
+// planOf has pgx number the parameters. It passes each name as its own value, to learn the order.
 func planOf(ctx context.Context, conn *pgx.Conn, sql string, args Args) (plan, error) {
 	if known, found := plans.Load(sql); found {
 		return known.(plan), nil //nolint:forcetypeassert // only plans are stored
@@ -66,11 +66,12 @@ func planOf(ctx context.Context, conn *pgx.Conn, sql string, args Args) (plan, e
 	return made, nil
 }
 
-// mark says under whose name a statement runs.
+// mark is the scope of a statement: an organization, or the reason of a system scope.
 type mark struct {
-	org    ids.Org
+	org ids.Org
+	// system is the reason of a system scope; empty for a statement of an organization.
 	system string
-	// unentered transactions open or shut an organization for the others.
+	// unentered transactions create, open or close an organization, so they do not enter it.
 	unentered bool
 }
 
@@ -87,7 +88,8 @@ func (m mark) bind(args Args) Args {
 
 type markKey struct{}
 
-// marked tells the tracers under whose name the statement runs; without tracers it costs nothing.
+// marked returns a context from which tracers read the scope of a statement. Without tracers it
+// returns ctx.
 func (db *DB) marked(ctx context.Context, m mark) context.Context {
 	if !db.traced {
 		return ctx

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxRoundTrip is how long an answer may take and still tell the time: half of the way is
-	// taken for the offset.
+	// maxRoundTrip is the longest round trip that is used for a measurement. The error of the
+	// offset is at most half of it.
 	maxRoundTrip = 100 * time.Millisecond
-	// timesAsked is how often a busy machine is asked before it is believed to be slow.
+	// timesAsked is the number of tries before SyncClock gives up.
 	timesAsked = 5
 )
 
-// SyncClock measures the offset between this process and the database and returns by
-// how much it jumped since the last measurement. A slow answer measures nothing.
+// SyncClock measures the offset between the clocks of this process and the database, and returns
+// by how much it changed since the last measurement. Slow answers are not used.
 func (db *DB) SyncClock(ctx context.Context, synced *clock.Synced) (jump time.Duration, err error) {
 	conn, err := db.acquire(ctx)
 	if err != nil {

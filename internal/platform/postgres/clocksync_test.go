@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// slowly delays as many questions for the time as it says.
+// slowly delays the given number of reads of the time.
 type slowly struct{ left int }
 
 func (s *slowly) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
@@ -27,7 +27,7 @@ func (s *slowly) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.Tra
 
 func (*slowly) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func TestSyncClock_AsksABusyMachineAgain(t *testing.T) {
+func TestSyncClock_SlowAnswers_Retried(t *testing.T) {
 	t.Parallel()
 	for left, works := range map[int]bool{0: true, 3: true, 100: false} {
 		delayed := &slowly{}
@@ -41,7 +41,7 @@ func TestSyncClock_AsksABusyMachineAgain(t *testing.T) {
 			_, err := db.SyncClock(t.Context(), clock.NewSynced())
 			return err
 		}
-		if works { // at the first call, unless the machine itself is slow
+		if works { // usually at the first call; later when the machine is slow
 			require.Eventually(t, func() bool { return sync() == nil }, time.Minute, time.Millisecond)
 		} else {
 			require.ErrorContains(t, sync(), "to tell the time")

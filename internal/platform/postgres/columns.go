@@ -28,8 +28,8 @@ func Columns[R any](rows []R, columns ...Column[R]) Args {
 	return args
 }
 
-// Each is the value of each row, in the order of the rows, never nil: a nil slice would be
-// NULL in SQL, which is not an empty array.
+// Each returns the value of each row, in the order of the rows. It is never nil, because a nil
+// slice would be NULL in SQL, and not an empty array.
 func Each[R, T any](rows []R, value func(R) T) []T {
 	values := make([]T, len(rows))
 	for i, row := range rows {

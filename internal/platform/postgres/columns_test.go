@@ -46,7 +46,7 @@ func TestColumns_NoRows_AreEmptyArraysAndNotNull(t *testing.T) {
 	require.False(t, null)
 }
 
-func TestNotFound(t *testing.T) {
+func TestNotFound_NoRow_ResourceNotFound(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, postgres.NotFound(nil, "label", ""))
 	require.Equal(t, fault.NotFound("label"), postgres.NotFound(postgres.ErrNoRow, "label", ""))

@@ -15,17 +15,17 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Sum is what a table holds of an organization: how many rows, and a checksum over them
-// in the order of their key.
+// Sum is the number of rows of an organization in a table, and a checksum over them in the order
+// of the primary key.
 type Sum struct {
 	Rows     int64
 	Checksum string
 }
 
-// CopyOrg copies every row of an organization, table by table, from one database to
-// another in one transaction there, compares what arrived with what was sent, and commits
-// only when they are equal. The organization must be frozen at the source. Tables are
-// given parents first; each table's rows travel in the order of its primary key.
+// CopyOrg copies every row of an organization, table by table, to another database, in one
+// transaction there. It compares the checksums of both sides and commits only when they are
+// equal. The organization must be frozen at the source. Tables are listed parents first; the rows
+// of a table are copied in the order of its primary key.
 func CopyOrg(ctx context.Context, from, to *DB, org ids.Org, tables []string) (map[string]Sum, error) {
 	ctx = from.marked(to.marked(ctx, mark{system: "copy"}), mark{system: "copy"})
 	source, err := from.acquire(ctx)
@@ -63,8 +63,7 @@ func CopyOrg(ctx context.Context, from, to *DB, org ids.Org, tables []string) (m
 	return sums, writing.Commit(ctx)
 }
 
-// copyTable sends a table's rows, then reads back what arrived: both streams must be the
-// same to the byte.
+// copyTable copies the rows of a table, then reads them back: both streams must be equal.
 func copyTable(ctx context.Context, reading, writing pgx.Tx, org ids.Org, table string) (Sum, error) {
 	columns, key, err := columnsOf(ctx, reading, table)
 	if err != nil {
@@ -95,15 +94,15 @@ func copyTable(ctx context.Context, reading, writing pgx.Tx, org ids.Org, table 
 	return arrived, nil
 }
 
-// read copies rows out at an easy pace and sums them up.
+// read copies rows out at a reduced pace and computes their checksum.
 func read(ctx context.Context, tx pgx.Tx, out string, to io.Writer) (Sum, error) {
 	digest := sha256.New()
 	tag, err := tx.Conn().PgConn().CopyTo(ctx, &easy{to: io.MultiWriter(to, digest), rested: time.Now()}, out) //nolint:forbidigo // a duration
 	return Sum{Rows: tag.RowsAffected(), Checksum: hex.EncodeToString(digest.Sum(nil))}, err
 }
 
-// easy is a writer that rests three times as long as it works, so that whoever shares the
-// machine goes on at ease: a move may take its time.
+// easy is a writer that pauses three times as long as it writes, so that a move slows other work
+// on the machine as little as possible.
 type easy struct {
 	to      io.Writer
 	written int
@@ -150,8 +149,8 @@ func columnsOf(ctx context.Context, tx pgx.Tx, table string) (columns, key strin
 
 const purgeBatch = 500
 
-// PurgeOrg deletes every row of an organization, children first, a few at a time and with
-// rests between. It is for an organization that nobody uses here: others see it half gone.
+// PurgeOrg deletes every row of an organization, children first, in small portions with pauses
+// between. The organization must not be in use here, because readers would see a part of its rows.
 func PurgeOrg(ctx context.Context, db *DB, org ids.Org, tables []string) error {
 	for _, table := range slices.Backward(tables) {
 		sql := fmt.Sprintf(`

@@ -11,10 +11,10 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 )
 
-// ErrNoRow means that the one row asked for is not there.
+// ErrNoRow means that a statement that must return one row returned none.
 var ErrNoRow = errors.New("no such row")
 
-// The SQLSTATE values that the product decides on.
+// The SQLSTATE values that the code distinguishes.
 const (
 	deadlockDetected     = "40P01"
 	serializationFailure = "40001"
@@ -39,7 +39,7 @@ func state(err error) string {
 	return ""
 }
 
-// Violates tells whether err is a broken unique key, primary key or foreign key of that name.
+// Violates reports whether err is a violation of the unique, primary or foreign key of that name.
 func Violates(err error, constraint string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.ConstraintName == constraint && (pgErr.Code == uniqueViolation || pgErr.Code == foreignKeyViolation)
@@ -47,29 +47,31 @@ func Violates(err error, constraint string) bool {
 
 const (
 	undefinedTable = "42P01"
-	// notOpenHere is our own: the organization is frozen, or lives elsewhere.
+	// notOpenHere is raised by our functions: the organization is frozen, or not in this database.
 	notOpenHere = "PF001"
 )
 
 var (
-	// ErrNotOpenHere means that the organization is frozen, or lives elsewhere.
+	// ErrNotOpenHere means that the organization is frozen, or not in this database.
 	ErrNotOpenHere = errors.New("the organization is not open here")
-	// ErrAgain means that what a transaction rests on changed under it: InTx runs it again.
+	// ErrAgain means that rows which the transaction had read were changed by another one. InTx
+	// runs the transaction again.
 	ErrAgain = errors.New("something changed under the transaction")
-	// ErrUnanswered means that a commit was sent and its answer never came.
+	// ErrUnanswered means that a commit was sent and never answered: its outcome is unknown.
 	ErrUnanswered = errors.New("the commit was not answered")
 )
 
-// Undone tells that a transaction surely did nothing, for want of a database that answers.
+// Undone reports whether err means that the database did not answer and that the transaction
+// surely was not committed.
 func Undone(err error) bool {
 	return fault.Of(err) == fault.ServiceUnavailable && !errors.Is(err, ErrUnanswered) && !errors.Is(err, ErrNotOpenHere)
 }
 
-// Unmigrated tells whether err comes from a database without the schema.
+// Unmigrated reports whether err comes from a database without our tables.
 func Unmigrated(err error) bool { return state(err) == undefinedTable }
 
-// Repeatable errors rolled back the whole transaction for reasons outside of it, before
-// its commit.
+// Repeatable reports whether err rolled back the whole transaction before its commit, for a
+// reason outside of it, so that it can run again.
 func Repeatable(err error) bool {
 	if errors.Is(err, ErrAgain) {
 		return true
@@ -81,8 +83,8 @@ func Repeatable(err error) bool {
 	return false
 }
 
-// classify turns what only the server's condition explains into an answer that asks the
-// caller to come back, and leaves everything else as it is.
+// classify turns errors that come from the state of the server (shutdown, overload, lost
+// connection, locks) into faults that ask the caller to retry. It leaves other errors as they are.
 func (db *DB) classify(err error) error {
 	if err == nil {
 		return nil
@@ -110,8 +112,8 @@ func (db *DB) classify(err error) error {
 	return err
 }
 
-// evictDemoted replaces every connection, at most once a second: a primary that was
-// demoted stays connected for ever and refuses every write.
+// evictDemoted replaces every connection, at most once a second. Connections to a primary that
+// was demoted would otherwise stay open and refuse every write.
 func (db *DB) evictDemoted() {
 	now := time.Now().Unix() //nolint:forbidigo // this process alone
 	if last := db.evicted.Load(); now > last && db.evicted.CompareAndSwap(last, now) {

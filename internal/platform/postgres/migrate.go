@@ -24,7 +24,7 @@ const (
 	migrationTries    = 60
 )
 
-// Migrations are numbered files and the schema whose tables they make.
+// Migrations are numbered files and the schema whose tables they create.
 type Migrations struct {
 	Files  fs.FS
 	Schema string
@@ -83,9 +83,9 @@ func refuseBeforeFold(ctx context.Context, db *sql.DB, migrations Migrations) er
 	return err
 }
 
-// Migrate brings a database to the current schema. It is safe to run twice, from several
-// machines, and while the old version serves: a migration that cannot get its lock within
-// a second steps back and tries again, so that nobody queues behind it.
+// Migrate applies the migrations that the database lacks. It is safe to run twice, from several
+// machines, and while the old version serves: a migration that does not get a lock within a
+// second is rolled back and retried, so that other transactions do not queue behind it.
 func Migrate(ctx context.Context, databaseURL string, migrations Migrations) (applied int, err error) {
 	db, err := openMigrations(databaseURL)
 	if err != nil {
@@ -146,7 +146,7 @@ func migrateOnce(ctx context.Context, db *sql.DB, migrations Migrations) (int, e
 	return len(results), err
 }
 
-// Pending is how many migrations the database lacks.
+// Pending returns the number of migrations that the database lacks.
 func Pending(ctx context.Context, databaseURL string, migrations Migrations) (pending int, err error) {
 	db, err := openMigrations(databaseURL)
 	if err != nil {

@@ -21,20 +21,23 @@ const (
 	Monthly
 )
 
-// Partitioned is a table cut by time. A table cut by id is cut by the time inside its ULIDs.
+// Partitioned is a table that is partitioned by time: by a timestamp, or by the time inside the
+// ULIDs of its id column.
 type Partitioned struct {
 	Table string
+	// Every is the width of a partition.
 	Every Period
-	// ByTime cuts by a timestamp column instead of a ULID.
+	// ByTime is true when the partition key is a timestamp column, false when it is a ULID.
 	ByTime bool
-	// Keep is how long rows are kept after their partition ended; zero keeps them for ever.
+	// Keep is how long rows are kept after their partition ended. Zero keeps them for ever.
 	Keep time.Duration
 }
 
 const (
-	// partitionsMade is how many periods after the current one exist from the start.
+	// partitionsMade is the number of periods after the current one for which EnsurePartitions
+	// creates partitions.
 	partitionsMade = 4
-	// PartitionsNeeded is how many periods ahead a process needs to call itself ready.
+	// PartitionsNeeded is the number of periods ahead without which a process is not ready.
 	PartitionsNeeded = 2
 )
 
@@ -79,7 +82,7 @@ func (p Partitioned) startOf(name string) (time.Time, bool) {
 	return start, found && err == nil
 }
 
-// bound is a literal: DDL takes no parameters.
+// bound returns a bound as an SQL literal, because DDL takes no parameters.
 func (p Partitioned) bound(at time.Time) string {
 	if p.ByTime {
 		return "'" + at.Format(time.RFC3339) + "'"
@@ -92,8 +95,8 @@ type unprefixed struct{}
 
 func (unprefixed) Prefix() string { return "" }
 
-// EnsurePartitions makes the partitions of the last, the current and the next periods
-// that do not exist yet. Several processes may call it at once.
+// EnsurePartitions creates the missing partitions of the last, the current and the next periods.
+// Several processes may call it at once.
 func (db *DB) EnsurePartitions(ctx context.Context, tables []Partitioned, now time.Time) error {
 	existing, err := db.partitions(ctx)
 	if err != nil {
@@ -115,7 +118,7 @@ func (db *DB) EnsurePartitions(ctx context.Context, tables []Partitioned, now ti
 	return errors.Join(failures...)
 }
 
-// CopyPartitions makes the partitions that another database has and this one lacks.
+// CopyPartitions creates the partitions that another database has and this one lacks.
 func (db *DB) CopyPartitions(ctx context.Context, from *DB, tables []Partitioned) error {
 	theirs, err := from.partitions(ctx)
 	if err != nil {
@@ -137,8 +140,8 @@ func (db *DB) CopyPartitions(ctx context.Context, from *DB, tables []Partitioned
 	return nil
 }
 
-// makePartition attaches a table made beforehand: unlike CREATE … PARTITION OF, that
-// does not stop readers and writers of the parent.
+// makePartition creates a table and then attaches it, because CREATE … PARTITION OF would block
+// readers and writers of the parent.
 func (db *DB) makePartition(ctx context.Context, table Partitioned, start, end time.Time) error {
 	name := table.name(start)
 	return db.ddl(ctx, "partition "+name, func(ctx context.Context, tx *Tx) error {
@@ -155,8 +158,7 @@ func (db *DB) makePartition(ctx context.Context, table Partitioned, start, end t
 	})
 }
 
-// DropExpired ends the partitions whose rows are all older than the table keeps them,
-// and returns their names.
+// DropExpired drops the partitions that ended longer than Keep ago, and returns their names.
 func (db *DB) DropExpired(ctx context.Context, tables []Partitioned, now time.Time) ([]string, error) {
 	existing, err := db.partitions(ctx)
 	if err != nil {
@@ -183,7 +185,7 @@ func (db *DB) DropExpired(ctx context.Context, tables []Partitioned, now time.Ti
 	return dropped, errors.Join(failures...)
 }
 
-// PartitionsAhead is how many whole periods after now have their partition, for the
+// PartitionsAhead returns the number of whole periods after now that have a partition, for the
 // table that has the fewest.
 func (db *DB) PartitionsAhead(ctx context.Context, tables []Partitioned, now time.Time) (int, error) {
 	existing, err := db.partitions(ctx)
@@ -214,8 +216,8 @@ func (db *DB) partitions(ctx context.Context) (map[string]bool, error) {
 	return existing, err
 }
 
-// ddl runs one change of the schema at a time. Readers and writers of the table may queue
-// behind it, so it gives up on a lock within a second; the next round tries again.
+// ddl runs one change of the schema at a time. It waits at most a second for a lock, because
+// readers and writers of the table queue behind it. The next round retries.
 func (db *DB) ddl(ctx context.Context, reason string, change func(context.Context, *Tx) error) error {
 	_, err := InSystemTx(ctx, db, reason, func(tx *Tx) (struct{}, error) {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('parley ddl'))`, nil); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-func TestPartitions_AreMadeAheadAndDroppedBehind(t *testing.T) {
+func TestPartitions_TimePasses_CreatedAheadAndDropped(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	ctx, tables := t.Context(), schema.Partitioned()
@@ -39,7 +39,7 @@ func TestPartitions_AreMadeAheadAndDroppedBehind(t *testing.T) {
 	require.NotContains(t, dropped, "audit_log_p202602")
 }
 
-func TestPartitions_HoldWhatTheirBoundsSay(t *testing.T) {
+func TestPartitions_Rows_InThePartitionOfTheirTime(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)

@@ -10,13 +10,13 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Portion is how many rows DeleteInPortions deletes at once.
+// Portion is the largest number of rows that one statement of DeleteInPortions deletes.
 const Portion = 500
 
 // DeleteInPortions deletes rows of an organization until none is left, each portion in a
-// transaction of its own, so that no other transaction waits long. The statement deletes at most @limit
-// rows and returns their ids; one without an index for what it seeks looks above @after, the
-// greatest id so far, and passes no row twice.
+// transaction of its own, so that no other transaction waits long. The statement deletes at most
+// @limit rows and returns their ids. A statement whose filter has no index can also use
+// `id > @after`, the greatest id so far, so that it does not read the same rows again.
 func DeleteInPortions(ctx context.Context, db *DB, org ids.Org, sql string, args Args) error {
 	args = maps.Clone(args)
 	last := pgtype.UUID{Valid: true}

@@ -33,7 +33,7 @@ WHERE org_id = @org_id
 RETURNING id`
 )
 
-// counter counts the statements that delete, and may do something before one of them.
+// counter counts the DELETE statements, and can run a function before one of them.
 type counter struct {
 	deletes int
 	before  map[int]func()
@@ -51,7 +51,7 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 
 func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func TestDeleteInPortions(t *testing.T) {
+func TestDeleteInPortions_ManyRows_AllDeleted(t *testing.T) {
 	t.Parallel()
 	seen := &counter{}
 	w := factory.On(t, pgtest.Connect(t, pgtest.URL(t), seen))
@@ -77,7 +77,7 @@ func TestDeleteInPortions(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen.before = map[int]func(){2: cancel}
 	require.ErrorIs(t, postgres.DeleteInPortions(ctx, w.DB, org, sqlDropLabels, red), context.Canceled)
-	require.Equal(t, most-postgres.Portion, left(org, "red"), "a portion is for good when the next one fails")
+	require.Equal(t, most-postgres.Portion, left(org, "red"), "a portion stays deleted when the next one fails")
 
 	seen.deletes = 0
 	require.NoError(t, postgres.DeleteInPortions(t.Context(), w.DB, org, sqlDropLabels, red))

@@ -1,6 +1,6 @@
-// Package postgres is the only way to the database. A statement runs either in the
-// scope of one organization, whose id the package itself binds as @org_id, or under the
-// named system accessor; there is no third way, and writes exist only inside a Tx.
+// Package postgres is the only way to the database. A statement runs either in the scope of one
+// organization, whose id the package binds as @org_id, or in a system scope with a reason.
+// Writes are possible only inside a Tx.
 package postgres
 
 import (
@@ -21,24 +21,30 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Config says how to reach one database. Zero durations and counts take the defaults.
+// Config configures the connections to one database.
 type Config struct {
 	// URL may name several hosts; the one that accepts writes is used.
-	URL      string
-	Name     string
+	URL string
+	// Name is the application_name of the connections.
+	Name string
+	// MaxConns is the size of the pool. Default: that of pgxpool (4, or the number of CPUs).
 	MaxConns int32
-	// AcquireWait bounds the wait for a free connection; a longer wait is answered 503.
+	// AcquireWait is the longest wait for a free connection; after it the request is answered
+	// with 503. Default: 1 s.
 	AcquireWait time.Duration
-	// StatementTimeout is the server's own limit, behind the deadline of each request.
+	// StatementTimeout is the server's limit for one statement, in addition to the deadline of
+	// each request. Default: 10 s.
 	StatementTimeout time.Duration
-	// Steady plans each statement once, whatever it is asked for: for work that asks for rows
-	// by their keys, a few at a time, and would spend more time on plans than on rows.
+	// Steady uses one generic plan per statement, whatever its arguments. It is for work that
+	// reads few rows by their keys, where planning would take longer than reading.
 	Steady bool
-	// Enter is the first statement of each transaction of an organization, EnterAll that of
-	// each that crosses organizations; they refuse or wait while an organization moves.
-	Enter    func(org ids.Org) string
+	// Enter returns the first statement of each transaction of an organization. It refuses or
+	// waits while the organization moves.
+	Enter func(org ids.Org) string
+	// EnterAll is the first statement of each system transaction.
 	EnterAll string
-	Tracers  []pgx.QueryTracer
+	// Tracers see every statement. Default: none.
+	Tracers []pgx.QueryTracer
 }
 
 // DB is one cell's database.
@@ -52,7 +58,7 @@ type DB struct {
 	enterAll string
 }
 
-// Open builds the pool without connecting, so that a process starts while its database is away.
+// Open builds the pool without connecting, so that a process can start while its database is down.
 func Open(ctx context.Context, config Config) (*DB, error) {
 	settings, err := poolConfig(config)
 	if err != nil {
@@ -68,8 +74,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}, nil
 }
 
-// lockTimeout is how long a statement waits for another transaction before the caller is
-// asked to come back.
+// lockTimeout is how long a statement waits for a lock before the caller is asked to retry.
 const lockTimeout = 1500 * time.Millisecond
 
 func poolConfig(config Config) (*pgxpool.Config, error) {
@@ -78,7 +83,7 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 		return nil, err
 	}
 	connection := settings.ConnConfig
-	// A standby behind the primary's address must not be taken for it.
+	// Refuse a standby that answers at the address of the primary.
 	if connection.ValidateConnect == nil {
 		connection.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -91,16 +96,16 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 	setDefault(connection.RuntimeParams, "lock_timeout", fmt.Sprint(lockTimeout.Milliseconds()))
 	setDefault(connection.RuntimeParams, "idle_in_transaction_session_timeout", fmt.Sprint(2*timeout.Milliseconds()))
 	setDefault(connection.RuntimeParams, "timezone", "UTC")
-	// Statements here touch few rows; compiling one takes seconds where running it takes none.
+	// JIT compilation can take seconds, and our statements read few rows.
 	setDefault(connection.RuntimeParams, "jit", "off")
 	if config.Steady {
 		setDefault(connection.RuntimeParams, "plan_cache_mode", "force_generic_plan")
-		// What is worked on was written a moment ago and is in memory. A table that was empty when
-		// its plan was made must not be read whole when it has grown.
+		// The rows of this work were just written, so they are in memory: index reads are cheap. The
+		// generic plan of a table that was empty when it was planned must still use an index.
 		setDefault(connection.RuntimeParams, "random_page_cost", "1.1")
 		setDefault(connection.RuntimeParams, "enable_seqscan", "off")
 	}
-	// A request that gives up cancels its statement instead of losing the connection.
+	// When a request is cancelled, cancel its statement instead of closing the connection.
 	connection.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: time.Second}
 	}
@@ -139,31 +144,31 @@ func setDefault(params map[string]string, name, value string) {
 // Close waits for connections in use and closes all of them.
 func (db *DB) Close() { db.pool.Close() }
 
-// Pool is the pool itself, for engines that bring their own statements. Domain and edge
-// may not touch it: a test refuses.
+// Pool returns the pool, for libraries with statements of their own (River, goose). A test
+// refuses its use in domain and edge.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
-// Stat tells how the pool is used, for metrics.
+// Stat returns the statistics of the pool, for metrics.
 func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
 
-// Ping asks the database for an answer.
+// Ping checks that the database answers.
 func (db *DB) Ping(ctx context.Context) error {
 	_, err := One[int](ctx, db.System("ping"), `SELECT 1 AS one`, nil)
 	return err
 }
 
-// Scope is where a read may look: one organization, a transaction, or the whole database
-// under a reason.
+// Scope is what a read may see: one organization, a transaction, or the whole database with a
+// reason.
 type Scope interface {
 	rows(ctx context.Context, sql string, args Args, collect func(pgx.Rows) error) error
 }
 
-// Of is the scope of one organization.
+// Of returns the scope of one organization.
 func (db *DB) Of(org ids.Org) Scope { return scope{db: db, mark: mark{org: org}} }
 
-// System is the accessor for work that crosses organizations: sweeps, retention,
-// ingress, administration, and the look-up that finds out whose request it is. The reason
-// is for the reader.
+// System returns a scope for work that crosses organizations: sweeps, retention, ingress,
+// administration, and the look-up of a request's organization. The reason is documentation for
+// readers of the code.
 func (db *DB) System(reason string) Scope { return scope{db: db, mark: mark{system: reason}} }
 
 type scope struct {
@@ -187,8 +192,9 @@ func (s scope) rows(ctx context.Context, sql string, args Args, collect func(pgx
 // ErrBusy means that another process holds the lock of Alone.
 var ErrBusy = errors.New("another process holds the lock")
 
-// Alone runs work while no other process runs work under the same name. The lock belongs
-// to a connection: it ends with the process, and a few seconds after that was stopped.
+// Alone runs work under a lock with a name, or returns ErrBusy when another process holds it. The
+// lock belongs to a connection: it ends with the process, or a few seconds after the process was
+// suspended.
 func (db *DB) Alone(ctx context.Context, name string, work func(context.Context) error) error {
 	conn, err := db.acquire(ctx)
 	if err != nil {
@@ -206,7 +212,7 @@ func (db *DB) Alone(ctx context.Context, name string, work func(context.Context)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWait)
 		defer cancel()
 		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, name); err != nil {
-			_ = conn.Conn().Close(ctx) // the lock goes with the connection
+			_ = conn.Conn().Close(ctx) // closing the connection releases the lock
 		}
 		if _, err := conn.Exec(ctx, `RESET idle_session_timeout`); err != nil {
 			_ = conn.Conn().Close(ctx)
@@ -230,8 +236,8 @@ func (db *DB) Alone(ctx context.Context, name string, work func(context.Context)
 
 const pingEvery = 3 * time.Second
 
-// ping keeps the session of a lock alive. A process that was stopped does not ping: the
-// server ends its session, and the lock is free for another.
+// ping keeps the session of a lock alive. A process that was suspended does not ping, so the
+// server ends its session and releases the lock.
 func ping(ctx context.Context, conn *pgxpool.Conn, lost context.CancelCauseFunc) {
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
@@ -247,7 +253,7 @@ func ping(ctx context.Context, conn *pgxpool.Conn, lost context.CancelCauseFunc)
 	}
 }
 
-// acquire waits a bounded time for a connection: a longer queue would only grow.
+// acquire waits a bounded time for a connection, so that the queue of waiting requests stays short.
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	wait, cancel := context.WithTimeout(ctx, db.wait)
 	defer cancel()
@@ -284,7 +290,7 @@ func Many[T any](ctx context.Context, s Scope, sql string, args Args) ([]T, erro
 	return many, err
 }
 
-// scan reads one column as it is and several into the struct fields of their names.
+// scan reads a single column into T itself, and several columns into the fields with their names.
 func scan[T any](row pgx.CollectableRow) (T, error) {
 	if len(row.FieldDescriptions()) == 1 {
 		return pgx.RowTo[T](row)

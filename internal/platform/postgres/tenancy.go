@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Tenancy is a tracer for tests: it reports every statement that names a tenant table
-// without tying it to the organization it runs for.
+// Tenancy is a tracer for tests. It reports every statement that names a tenant table without a
+// condition on the organization.
 type Tenancy struct {
 	onlyStarts
 
@@ -18,7 +18,7 @@ type Tenancy struct {
 	report func(fault string)
 }
 
-// NewTenancy watches the tenant tables and reports each fault as a sentence.
+// NewTenancy returns a tracer of the tenant tables that reports each fault as a sentence.
 func NewTenancy(tenantTables []string, report func(fault string)) *Tenancy {
 	tables := make(map[string]bool, len(tenantTables))
 	for _, table := range tenantTables {
@@ -27,7 +27,7 @@ func NewTenancy(tenantTables []string, report func(fault string)) *Tenancy {
 	return &Tenancy{tables: tables, report: report}
 }
 
-// TraceQueryStart looks at each statement before it runs.
+// TraceQueryStart checks each statement before it runs.
 func (t *Tenancy) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	t.look(ctx, data.SQL)
 	return ctx
@@ -82,8 +82,8 @@ var (
 	sqlOwnOrg  = regexp.MustCompile(`@org_id\b`)
 )
 
-// fault counts: each tenant table needs a tie of its own, a bound org_id, an org_id
-// equal to that of another table, or an org_id as first column of what is inserted.
+// fault counts tenant tables and conditions on org_id. Each table needs one: org_id compared with
+// a parameter, compared with that of another table, or inserted as the first column.
 func (t *Tenancy) fault(sql string) string {
 	text := sqlNoise.ReplaceAllString(sql, " ")
 	for _, match := range sqlComma.FindAllStringSubmatch(text, -1) {

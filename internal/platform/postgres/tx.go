@@ -14,8 +14,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Tx is a transaction of one organization and the only way to write. It also collects
-// what must happen around its commit.
+// Tx is a transaction of one organization, and the only way to write. It also holds the hooks
+// that run before and after its commit.
 type Tx struct {
 	db           *DB
 	tx           pgx.Tx
@@ -27,8 +27,8 @@ type Tx struct {
 	kept         map[any]any
 }
 
-// Witness wants to see a transaction begin and its result before the commit, in that
-// very transaction: it is how an idempotent answer is stored with its effect.
+// Witness is called at the start and before the commit of a transaction, in that transaction. The
+// API uses it to store the answer of a request with an Idempotency-Key together with its effect.
 type Witness interface {
 	Begin(ctx context.Context, tx *Tx) error
 	Keep(ctx context.Context, tx *Tx, result any) error
@@ -36,16 +36,16 @@ type Witness interface {
 
 type witnessKey struct{}
 
-// WithWitness lets a witness see the organization's transactions under ctx.
+// WithWitness returns a context whose transactions of an organization call w.
 func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }
 
-// Apart is ctx without its witness, for a transaction beside the one that is witnessed.
+// Apart returns ctx without its witness, for a second transaction of the same request.
 func Apart(ctx context.Context) context.Context { return context.WithValue(ctx, witnessKey{}, nil) }
 
 const (
-	// repeats is how often a transaction that lost a deadlock is tried again.
+	// repeats is how often a transaction is run again after a repeatable error.
 	repeats      = 3
 	commitWait   = 10 * time.Second
 	rollbackWait = 2 * time.Second
@@ -59,14 +59,14 @@ func InTx[T any](ctx context.Context, db *DB, org ids.Org, verb func(tx *Tx) (T,
 	return repeat(ctx, db, mark{org: org}, witness, verb)
 }
 
-// InFirstTx is InTx for the transaction that makes the organization or opens it: there is
-// nothing to enter yet.
+// InFirstTx is InTx for the transaction that creates or opens the organization, which cannot be
+// entered before.
 func InFirstTx[T any](ctx context.Context, db *DB, org ids.Org, verb func(tx *Tx) (T, error)) (T, error) {
 	witness, _ := ctx.Value(witnessKey{}).(Witness)
 	return repeat(ctx, db, mark{org: org, unentered: true}, witness, verb)
 }
 
-// InClosingTx is a system transaction that shuts an organization for all others.
+// InClosingTx is a system transaction that freezes an organization.
 func InClosingTx[T any](ctx context.Context, db *DB, reason string, verb func(tx *Tx) (T, error)) (T, error) {
 	return repeat(ctx, db, mark{system: reason, unentered: true}, nil, verb)
 }
@@ -80,7 +80,7 @@ func repeat[T any](ctx context.Context, db *DB, m mark, witness Witness, verb fu
 	for try := 0; ; try++ {
 		result, after, err := attempt(ctx, db, m, witness, verb)
 		if err == nil {
-			// The connection is back in the pool: a hook may want one of its own.
+			// The hooks run after the connection was released, because they may need one.
 			for _, hook := range after {
 				hook()
 			}
@@ -98,7 +98,7 @@ func repeat[T any](ctx context.Context, db *DB, m mark, witness Witness, verb fu
 	}
 }
 
-// attempt runs the transaction once and returns the hooks that wait for its commit.
+// attempt runs the transaction once and returns the hooks that run after its commit.
 func attempt[T any](
 	ctx context.Context, db *DB, m mark, witness Witness, verb func(tx *Tx) (T, error),
 ) (result T, after []func(), err error) {
@@ -132,7 +132,8 @@ func attempt[T any](
 	return result, tx.afterCommit, tx.commit(ctx)
 }
 
-// begin enters the organization in the round trip that begins the transaction.
+// begin returns the statement that begins the transaction and enters the organization, in one
+// round trip.
 func (db *DB) begin(m mark) string {
 	switch {
 	case m.unentered:
@@ -148,14 +149,14 @@ func (db *DB) begin(m mark) string {
 
 var errNoOrganization = errors.New("a transaction without an organization")
 
-// end rolls back what was not committed, after an error and after a panic.
+// end rolls back a transaction that was not committed, after an error or a panic.
 func (tx *Tx) end(ctx context.Context) {
 	if tx.ended {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWait)
 	defer cancel()
-	_ = tx.tx.Rollback(ctx) // nothing to do after a commit, and a lost connection rolls back by itself
+	_ = tx.tx.Rollback(ctx) // does nothing after a commit; a lost connection rolls back by itself
 }
 
 func (tx *Tx) commit(ctx context.Context) error {
@@ -167,7 +168,7 @@ func (tx *Tx) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Once sent, a commit is waited for: giving up would leave its outcome unknown.
+	// Wait for the answer of the commit even when ctx ends, because its outcome would be unknown.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitWait)
 	defer cancel()
 	err := tx.send(ctx)
@@ -183,7 +184,7 @@ func (tx *Tx) commit(ctx context.Context) error {
 	}
 }
 
-// send commits, together with the statements that wait for it.
+// send commits, together with the statements of Last.
 func (tx *Tx) send(ctx context.Context) error {
 	if tx.last.Len() == 0 {
 		return tx.tx.Commit(ctx)
@@ -197,18 +198,18 @@ func (tx *Tx) send(ctx context.Context) error {
 	})
 	err := tx.tx.SendBatch(tx.db.marked(ctx, tx.mark), &tx.last).Close()
 	if tx.ended = committed; committed {
-		return nil // whatever happened to the connection after
+		return nil // committed; later errors of the connection do not matter
 	}
 	return err
 }
 
-// Last adds a statement that is sent with the commit, in one round trip. Its rows are read
-// after it ran and before anybody knows of the commit.
+// Last adds a statement that is sent with the commit, in one round trip. Read gets its rows
+// before InTx returns.
 func (tx *Tx) Last(sql string, args Args, read func(pgx.Rows) error) {
 	tx.last.Queue(sql, tx.mark.bind(args)).Query(read)
 }
 
-// Org is whose transaction this is.
+// Org returns the organization of the transaction.
 func (tx *Tx) Org() ids.Org { return tx.mark.org }
 
 // BeforeCommit adds a last step inside the transaction; an error rolls it back.
@@ -216,14 +217,15 @@ func (tx *Tx) BeforeCommit(hook func(context.Context) error) {
 	tx.beforeCommit = append(tx.beforeCommit, hook)
 }
 
-// AfterCommit adds what may happen only once the transaction is durable, and may be lost in a crash.
+// AfterCommit adds a hook that runs once the transaction is durable. It does not run when the
+// process dies after the commit.
 func (tx *Tx) AfterCommit(hook func()) { tx.afterCommit = append(tx.afterCommit, hook) }
 
-// Keep returns what the transaction keeps under a key, made on first use: how a package
-// collects what its verbs leave for the commit.
+// Keep returns the value that the transaction holds under a key, and creates it on first use. A
+// package uses it to collect rows that it writes before the commit.
 func Keep[T any](tx *Tx, key any, first func() T) T {
 	if kept, found := tx.kept[key]; found {
-		return kept.(T) //nolint:forcetypeassert // a key belongs to one caller, who always keeps the same type
+		return kept.(T) //nolint:forcetypeassert // a key belongs to one caller, which always uses the same type
 	}
 	if tx.kept == nil {
 		tx.kept = map[any]any{}
@@ -233,11 +235,10 @@ func Keep[T any](tx *Tx, key any, first func() T) T {
 	return made
 }
 
-// Raw is the transaction itself, for engines that bring their own statements. Only
-// platform/jobs may touch it: a test refuses everybody else.
+// Raw returns pgx's transaction. A test refuses its use outside of platform/jobs.
 func (tx *Tx) Raw() pgx.Tx { return tx.tx }
 
-// Exec runs a statement that returns no rows and tells how many it touched.
+// Exec runs a statement that returns no rows, and returns the number of rows that it changed.
 func (tx *Tx) Exec(ctx context.Context, sql string, args Args) (int64, error) {
 	tag, err := tx.tx.Exec(tx.db.marked(ctx, tx.mark), sql, tx.mark.bind(args))
 	return tag.RowsAffected(), err

@@ -34,7 +34,7 @@ func nameOf(t *testing.T, db *postgres.DB, org ids.Org) string {
 	return name
 }
 
-func TestInTx_CommitsAllOrNothing(t *testing.T) {
+func TestInTx_Error_RollsBack(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -76,7 +76,7 @@ func (w *witness) Keep(_ context.Context, _ *postgres.Tx, result any) error {
 	return w.keep
 }
 
-func TestInTx_RunsWitnessAndHooksInOrder(t *testing.T) {
+func TestInTx_WitnessAndHooks_RunInOrder(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -95,10 +95,10 @@ func TestInTx_RunsWitnessAndHooksInOrder(t *testing.T) {
 	watch.steps, watch.keep = nil, errRefused
 	_, err = postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (string, error) { return "result", rename(ctx, tx, "unseen") })
 	require.ErrorIs(t, err, errRefused)
-	require.Equal(t, "seen", nameOf(t, w.DB, org), "what is not witnessed is not committed")
+	require.Equal(t, "seen", nameOf(t, w.DB, org), "an error of the witness rolls back")
 }
 
-func TestInTx_RepeatsAfterADeadlock(t *testing.T) {
+func TestInTx_Deadlock_RunsAgain(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	first, _ := w.Org(t)
@@ -130,7 +130,7 @@ func TestInTx_RepeatsAfterADeadlock(t *testing.T) {
 	require.EqualValues(t, 3, tries.Load(), "the victim ran once more")
 }
 
-func TestScope_SeesOneOrganization(t *testing.T) {
+func TestScope_OtherOrganization_NotVisible(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	mine, _ := w.Org(t)
@@ -148,13 +148,13 @@ func TestScope_SeesOneOrganization(t *testing.T) {
 	require.ErrorContains(t, err, "@id", "a missing argument is named")
 }
 
-func TestAcquire_IsBounded(t *testing.T) {
+func TestAcquire_PoolBusy_Unavailable(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), MaxConns: 1, AcquireWait: 500 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	ctx := t.Context()
-	// On a slow machine the first connection, too, may take longer than the wait.
+	// On a slow machine the first connection may take longer than the wait too.
 	require.Eventually(t, func() bool {
 		_, err := postgres.InSystemTx(ctx, db, "hold the only connection", func(*postgres.Tx) (int, error) {
 			_, err := postgres.One[int](ctx, db.System("test"), `SELECT 1`, nil)
@@ -165,7 +165,7 @@ func TestAcquire_IsBounded(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-func TestSteady_PlansAStatementOnce(t *testing.T) {
+func TestSteady_ManyCalls_OneGenericPlan(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), MaxConns: 1, AcquireWait: time.Minute, Steady: true})
 	require.NoError(t, err)
@@ -177,13 +177,13 @@ func TestSteady_PlansAStatementOnce(t *testing.T) {
 	}
 	plans, err := postgres.One[int](t.Context(), db.System("test"), asked, nil)
 	require.NoError(t, err)
-	require.Equal(t, 3, plans, "all of them ran the one plan that fits any value")
+	require.Equal(t, 3, plans, "all calls used the generic plan")
 	plan, err := postgres.Many[string](t.Context(), db.System("test"), `EXPLAIN SELECT FROM pg_am WHERE oid = 1`, nil)
 	require.NoError(t, err)
 	require.Contains(t, plan[0], "Index", "a table that is small now may not stay so")
 }
 
-func TestCancel_KeepsTheConnection(t *testing.T) {
+func TestCancel_Statement_ConnectionIsKept(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	pid := func() int {
@@ -191,8 +191,7 @@ func TestCancel_KeepsTheConnection(t *testing.T) {
 		require.NoError(t, err)
 		return pid
 	}
-	// The server has a second to cancel the statement: on a machine that stands still it may miss
-	// that once.
+	// The server has a second to cancel the statement. On a slow machine that may fail once.
 	require.Eventually(t, func() bool {
 		before := pid()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -202,14 +201,14 @@ func TestCancel_KeepsTheConnection(t *testing.T) {
 	}, time.Minute, time.Millisecond, "the statement is cancelled, the connection not lost")
 }
 
-func TestReadOnlyConnectionsAreEvicted(t *testing.T) {
+func TestClassify_DemotedPrimary_ConnectionsReplaced(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	write := func(sql string) error {
 		_, err := postgres.InSystemTx(t.Context(), db, "test", func(tx *postgres.Tx) (int64, error) { return tx.Exec(t.Context(), sql, nil) })
 		return err
 	}
-	// What a demoted primary does to the sessions that it still has.
+	// A demoted primary refuses the writes of its open sessions in this way.
 	require.NoError(t, write(`SET default_transaction_read_only = on`))
 	require.NoError(t, write(`UPDATE plans SET customers = customers`), "refused once, then repeated on a fresh connection")
 	readOnly, err := postgres.One[string](t.Context(), db.System("test"), `SHOW default_transaction_read_only`, nil)
@@ -217,7 +216,7 @@ func TestReadOnlyConnectionsAreEvicted(t *testing.T) {
 	require.Equal(t, "off", readOnly)
 }
 
-func TestAfterCommit_MayUseTheOnlyConnection(t *testing.T) {
+func TestAfterCommit_OneConnection_HookCanUseIt(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t), MaxConns: 1, AcquireWait: time.Minute})
 	require.NoError(t, err)
@@ -239,7 +238,7 @@ func TestAfterCommit_MayUseTheOnlyConnection(t *testing.T) {
 	require.False(t, ran, "nothing happens after a rollback")
 }
 
-func TestWitness_SeesOnlyItsOwnTransactions(t *testing.T) {
+func TestWitness_SystemTransaction_NotCalled(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -254,7 +253,7 @@ func TestWitness_SeesOnlyItsOwnTransactions(t *testing.T) {
 	require.ErrorContains(t, err, "without an organization")
 }
 
-func TestLast_GoesWithTheCommit(t *testing.T) {
+func TestLast_SentWithTheCommit_FailureRollsBack(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
