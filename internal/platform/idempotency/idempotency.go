@@ -1,6 +1,6 @@
-// Package idempotency makes a request with a key happen once. The answer is stored in the
-// transaction of the effect, sealed, so either both exist or neither; the lock that tells
-// a twin to wait belongs to that transaction and dies with it.
+// Package idempotency runs a request with an Idempotency-Key once. The answer is stored, sealed,
+// in the transaction of the effect, so that both exist or neither. While that transaction runs,
+// its advisory lock refuses a concurrent duplicate of the request; the lock ends with it.
 package idempotency
 
 import (
@@ -21,10 +21,11 @@ import (
 	"github.com/parley-chat/parley/internal/platform/sealed"
 )
 
-// Window is how long a key answers for its first request.
+// Window is how long the answer of a key is returned to duplicates of its request.
 const Window = 24 * time.Hour
 
-// ErrStored means that a twin finished between our look and our lock: Find has its answer.
+// ErrStored means that a duplicate finished after we looked for its answer and before we had the
+// lock: Find returns the answer now.
 var ErrStored = errors.New("the answer of this key was stored meanwhile")
 
 var errReuse = fault.New(fault.IdempotencyKeyReuse,
@@ -35,10 +36,12 @@ var errInProgress = fault.New(fault.IdempotencyInProgress,
 
 var validKey = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
 
-// Request is what a key stands for: the same key with other parts is another request.
+// Request is a request with an Idempotency-Key.
 type Request struct {
-	Org   ids.Org
-	Key   string
+	Org ids.Org
+	Key string
+	// Parts are what identifies the request: the same key with other parts is another request,
+	// and refused.
 	Parts [][]byte
 }
 
@@ -52,13 +55,14 @@ func (r Request) Check() error {
 
 func (r Request) identity() []byte { return append(r.Org.Bytes(), r.Key...) }
 
-// lock is the number of the advisory lock of the key, or of the key with its request.
+// lock returns the number of the advisory lock of the key (fingerprint nil), or of the key with
+// this request.
 func (r Request) lock(fingerprint []byte) int64 {
 	digest := sha256.Sum256(slices.Concat([]byte("idempotency\x00"), r.identity(), []byte{0}, fingerprint))
 	return int64(binary.BigEndian.Uint64(digest[:8])) //nolint:gosec // any 64 bits will do
 }
 
-// Answer is what the first request was told, byte for byte.
+// Answer is the response to the first request, byte for byte.
 type Answer struct {
 	Status    int         `json:"status"`
 	RequestID string      `json:"request_id"`
@@ -66,14 +70,14 @@ type Answer struct {
 	Body      []byte      `json:"body"`
 }
 
-// Store keeps answers.
+// Store stores answers and leases.
 type Store struct {
 	box   *sealed.Box
 	mac   *sealed.MAC
 	clock clock.Clock
 }
 
-// New takes the keys from the ring.
+// New returns a store that seals with keys of the ring.
 func New(ring *sealed.Keyring, clock clock.Clock) (*Store, error) {
 	box, err := ring.Box("idempotent answer")
 	if err != nil {
@@ -88,7 +92,7 @@ type row struct {
 	Answer      []byte
 }
 
-// A lease is a use of the key that has no answer yet.
+// A lease counts as a use of the key without an answer.
 const sqlFind = `
 (
     SELECT fingerprint, answer
@@ -141,8 +145,8 @@ const sqlClaim = `-- locks: idempotency_keys, idempotency_leases
 SELECT request, CASE WHEN request THEN pg_try_advisory_xact_lock(@key) ELSE false END AS key
 FROM (SELECT pg_try_advisory_xact_lock(@request) AS request OFFSET 0) AS first`
 
-// ClaimTx takes the key for this transaction. A twin in flight and another request under
-// the same key are refused; a twin that just finished is ErrStored.
+// ClaimTx locks the key for this transaction. It refuses while a duplicate or another request
+// with the same key runs, and returns ErrStored when a duplicate has just finished.
 func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) error {
 	locked, err := postgres.One[struct{ Request, Key bool }](ctx, tx, sqlClaim, postgres.Args{
 		"request": request.lock(s.mac.Sum(request.Parts...)), "key": request.lock(nil),
@@ -155,7 +159,7 @@ func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) e
 	case !locked.Key:
 		return errReuse
 	}
-	// A statement of its own: its snapshot is younger than the locks.
+	// A second statement, because its snapshot must be newer than the locks.
 	answer, err := s.Find(ctx, tx, request)
 	if err == nil && answer != nil {
 		return ErrStored
@@ -167,7 +171,7 @@ const sqlKeep = `
 INSERT INTO idempotency_keys (org_id, key, created_at, fingerprint, answer)
 VALUES (@org_id, @key, @created_at, @fingerprint, @answer)`
 
-// KeepTx stores the answer with the effect it reports.
+// KeepTx stores the answer in the transaction of its effect.
 func (s *Store) KeepTx(ctx context.Context, tx *postgres.Tx, request Request, answer Answer) error {
 	plain, err := json.Marshal(answer)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-// TestStore_ClaimTx_TellsTwinsFromStrangers lets many claim one key at once: with the same
-// request all but one meet a twin, never another request.
-func TestStore_ClaimTx_TellsTwinsFromStrangers(t *testing.T) {
+// Duplicates of one request get idempotency_in_progress, other requests with the same key get
+// idempotency_key_reuse.
+func TestStore_ClaimTx_Concurrent_DuplicatesAndOtherRequestsRefused(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -24,7 +24,7 @@ func TestStore_ClaimTx_TellsTwinsFromStrangers(t *testing.T) {
 		_, err := postgres.InTx(t.Context(), w.DB, org, func(tx *postgres.Tx) (int, error) {
 			err := w.Idempotency.ClaimTx(t.Context(), tx, request)
 			hold.Done()
-			hold.Wait() // nobody lets go before all have tried
+			hold.Wait() // keep the locks until all have tried
 			return 0, err
 		})
 		return fault.Of(err)
@@ -47,7 +47,7 @@ func TestStore_ClaimTx_TellsTwinsFromStrangers(t *testing.T) {
 		}
 		require.Equal(t, 1, counts[""], "one claims: %v", counts)
 		if round%2 == 0 {
-			require.Equal(t, 5, counts[fault.IdempotencyInProgress], "the others are twins: %v", counts)
+			require.Equal(t, 5, counts[fault.IdempotencyInProgress], "the others are duplicates: %v", counts)
 			continue
 		}
 		require.GreaterOrEqual(t, counts[fault.IdempotencyKeyReuse], 3, "%v", counts)

@@ -9,19 +9,20 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// LeaseTime is how long a request that calls others before it answers holds its key. It is
+// LeaseTime is how long a request that calls the provider before it answers holds its key. It is
 // longer than any such request may take.
 const LeaseTime = time.Minute
 
-// Lease is a key that is held across transactions, by a request whose effect cannot commit
-// with its answer. It ends with the answer, or with a refusal that did nothing. Where
-// nobody knows what was done it lapses, at the latest by itself: then the same request may
-// come again, and must find out first.
+// Lease holds a key across transactions, for a request whose effect cannot commit with its
+// answer. It ends with the answer, or with a refusal that had no effect. When the effect is
+// unknown the lease lapses, or expires after LeaseTime. Then the same request may run again, and
+// must first find out whether the effect happened.
 type Lease struct {
 	request Request
+	// holder is the id of this use of the lease; a later use has another.
 	holder  ids.Any
 	created time.Time
-	// Repeated tells that an earlier request with this key never ended.
+	// Repeated is true when an earlier request with this key never ended.
 	Repeated bool
 }
 
@@ -66,8 +67,8 @@ WHERE org_id = @org_id
   AND holder = @holder`
 )
 
-// LeaseTx takes the key for LeaseTime. It refuses as ClaimTx does, and while another holds
-// the lease.
+// LeaseTx leases the key for LeaseTime. It refuses as ClaimTx does, and while another request
+// holds the lease.
 func (s *Store) LeaseTx(ctx context.Context, tx *postgres.Tx, request Request) (Lease, error) {
 	if err := s.ClaimTx(ctx, tx, request); err != nil {
 		return Lease{}, err
@@ -99,8 +100,8 @@ func (l Lease) values(until time.Time, fingerprint []byte) postgres.Args {
 	}
 }
 
-// ClaimLeaseTx is ClaimTx for who holds the lease still. Who was away for longer may find
-// that another has taken it over, and must leave the answer to them.
+// ClaimLeaseTx is ClaimTx for the holder of a lease. It refuses when the lease expired and another
+// request holds it now: that request stores the answer.
 func (s *Store) ClaimLeaseTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
 	if err := s.ClaimTx(ctx, tx, lease.request); err != nil {
 		return err
@@ -112,13 +113,14 @@ func (s *Store) ClaimLeaseTx(ctx context.Context, tx *postgres.Tx, lease Lease) 
 	return err
 }
 
-// EndTx gives the key back, or makes room for the answer that is kept in the same transaction.
+// EndTx deletes the lease: after a refusal, or before KeepTx in the same transaction.
 func (s *Store) EndTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
 	_, err := tx.Exec(ctx, sqlEndLease, lease.values(lease.created, nil))
 	return err
 }
 
-// LapseTx lets the same request come again at once, to find out what this one did.
+// LapseTx ends the lease early, so that the same request can run again at once and find out
+// whether the effect happened.
 func (s *Store) LapseTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
 	args := lease.values(lease.created, nil)
 	args["now"] = s.clock.Now()
@@ -128,13 +130,13 @@ func (s *Store) LapseTx(ctx context.Context, tx *postgres.Tx, lease Lease) error
 
 type repeatedKey struct{}
 
-// With tells verbs under ctx about the lease of their request.
+// With returns a context from which Repeats reads the lease.
 func With(ctx context.Context, lease Lease) context.Context {
 	return context.WithValue(ctx, repeatedKey{}, lease.Repeated)
 }
 
-// Repeats tells a verb that an earlier request for the same thing never ended: before it
-// does it again, it asks whether it was done.
+// Repeats reports whether an earlier request with the same key never ended. The verb must then
+// find out whether the effect happened before it causes it again.
 func Repeats(ctx context.Context) bool {
 	repeated, _ := ctx.Value(repeatedKey{}).(bool)
 	return repeated

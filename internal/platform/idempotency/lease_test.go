@@ -12,8 +12,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-// TestLease walks a key through everything that can become of a lease.
-func TestLease(t *testing.T) {
+// TestLease_HeldExpiredLapsedEnded_EachTransition takes one key through all states of a lease.
+func TestLease_HeldExpiredLapsedEnded_EachTransition(t *testing.T) {
 	t.Parallel()
 	ctx, w := t.Context(), factory.New(t)
 	org, _ := w.Org(t)
@@ -38,7 +38,7 @@ func TestLease(t *testing.T) {
 	_, err = take(other)
 	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err))
 	err = run(func(tx *postgres.Tx) error { return w.Idempotency.ClaimTx(ctx, tx, other) })
-	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err), "requests that need no lease see it too")
+	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err), "requests without a lease are refused too")
 	w.Clock.Move(idempotency.LeaseTime - time.Millisecond)
 	_, err = take(request)
 	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err))
@@ -46,15 +46,15 @@ func TestLease(t *testing.T) {
 	w.Clock.Move(time.Millisecond)
 	second, err := take(request)
 	require.NoError(t, err)
-	require.True(t, second.Repeated, "who comes after one that never ended is told")
+	require.True(t, second.Repeated, "the request before it never ended")
 	_, err = take(other)
 	require.Equal(t, fault.IdempotencyKeyReuse, fault.Of(err))
 	err = run(func(tx *postgres.Tx) error { return w.Idempotency.ClaimLeaseTx(ctx, tx, first) })
-	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err), "who was away for too long answers nothing")
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err), "the holder of an expired lease cannot store an answer")
 	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.EndTx(ctx, tx, first) }))
 	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.LapseTx(ctx, tx, first) }))
 	_, err = take(request)
-	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err), "nor ends what another holds")
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err), "nor end the lease of another holder")
 
 	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.LapseTx(ctx, tx, second) }))
 	third, err := take(request)
@@ -84,5 +84,5 @@ func TestLease(t *testing.T) {
 	require.NoError(t, run(func(tx *postgres.Tx) error { return w.Idempotency.EndTx(ctx, tx, free) }))
 	again, err := take(request)
 	require.NoError(t, err)
-	require.False(t, again.Repeated, "a refusal gives the key back")
+	require.False(t, again.Repeated, "after a refusal the key is free")
 }
