@@ -9,7 +9,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jsonin"
 )
 
-// sendBody has 300 bytes, as the typical send.
+// sendBody has 300 bytes, as a typical message.
 var sendBody = []byte(`{"account":"106540352242922","to":"4915112345678","type":"interactive",` +
 	`"interactive":{"type":"button","body":{"text":"Which of the two shall it be?"},"action":{"buttons":[` +
 	`{"id":"a","title":"Left"},{"id":"b","title":"Right"}]}},"metadata":{"o":4711,"t":["vip","eu"],"w":1.25,"gift":null}}`)
@@ -55,7 +55,7 @@ func BenchmarkInto(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile shows what a mebibyte of malice costs before it is refused.
+// BenchmarkHostile measures the refusal of hostile bodies of 1 MiB.
 func BenchmarkHostile(b *testing.B) {
 	parse := map[string]string{
 		"arrays":  `{"a":` + strings.Repeat("[", 1<<20),

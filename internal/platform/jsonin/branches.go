@@ -8,19 +8,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// branch is one alternative of anyOf or oneOf, with what keeps the value from fitting it.
+// branch is one alternative of anyOf or oneOf, with the reasons why the value does not match it.
 type branch struct {
 	found []finding
-	// mistyped: the value is not even of this branch's JSON type.
+	// mistyped is true when the value has another JSON type than the branch.
 	mistyped bool
-	// rejected lists the members whose value names another branch (`type: image`).
+	// rejected lists the members whose value selects another branch (`type: image`).
 	rejected []finding
 	deepest  int
 }
 
-// closest answers the findings of the branch that the caller most likely meant. When the
-// value fits none by its type, or by the member that tells branches apart, it answers
-// what any of them would accept.
+// closest returns the findings of the branch that the caller most likely meant. When no branch
+// has the value's type, or none has its discriminating member (`type`), it returns the types or
+// values that all branches together accept.
 func (a answer) closest(e *jsonschema.ValidationError) []finding {
 	here := len(e.InstanceLocation)
 	branches := make([]branch, 0, len(e.Causes))

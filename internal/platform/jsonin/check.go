@@ -10,8 +10,8 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 )
 
-// Check answers the first fault of the document: missing before invalid, missing ones from
-// the top of the tree down, invalid ones in the order in which the caller wrote them.
+// Check returns the first fault of the document: missing fields before invalid ones, missing ones
+// from the top of the tree down, invalid ones in the order of the body.
 func (d Document) Check(schema *jsonschema.Schema) error {
 	err := schema.Validate(d.value)
 	if err == nil {
@@ -20,7 +20,7 @@ func (d Document) Check(schema *jsonschema.Schema) error {
 	return answer{schema: schema, value: d.value, raw: d.raw}.first(err)
 }
 
-// CheckValue holds one query parameter, already a string or a json.Number, against its schema.
+// CheckValue checks one query parameter, a string or a json.Number, against its schema.
 func CheckValue(param string, value any, schema *jsonschema.Schema) error {
 	err := schema.Validate(value)
 	if err == nil {
@@ -29,7 +29,7 @@ func CheckValue(param string, value any, schema *jsonschema.Schema) error {
 	return answer{schema: schema, value: value, prefix: param}.first(err)
 }
 
-// answer turns what a validator found into the one fault that the caller is told.
+// answer turns the errors of the validator into the one fault that the caller gets.
 type answer struct {
 	schema *jsonschema.Schema
 	value  any
@@ -64,23 +64,23 @@ func (a answer) refuse(chosen finding) error {
 	return refusal
 }
 
-// weight says which findings are answered before others.
+// weight orders findings: the caller gets the one with the lowest weight.
 type weight int
 
 const (
 	absent weight = iota
 	wrong
-	// doubtful is what `unevaluatedProperties` says: after any other fault it also
-	// names fields that are known.
+	// doubtful is the weight of `unevaluatedProperties`. After any other fault it also reports
+	// fields that are known.
 	doubtful
 )
 
-// finding is one fault; at is the value at fault, or the object that lacks member.
+// finding is one fault. At is the path of the wrong value, or of the object that lacks member.
 type finding struct {
 	at     []string
 	member string
 	kind   jsonschema.ErrorKind
-	// schema is where the broken keyword stands.
+	// schema is the location of the keyword that failed.
 	schema string
 	weight weight
 	causes []finding

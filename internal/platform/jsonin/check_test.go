@@ -34,7 +34,7 @@ func check(t testing.TB, schema *jsonschema.Schema, body string) error {
 	return document.Check(schema)
 }
 
-// sendSchema has the shape of a send body: a kind, content by kind, free metadata.
+// sendSchema is like the schema of a message: a type, content by type, free metadata.
 const sendSchema = `{
 	"type": "object",
 	"additionalProperties": false,
@@ -78,7 +78,7 @@ const sendSchema = `{
 	}
 }`
 
-func TestDocument_Check(t *testing.T) {
+func TestDocument_Check_FirstFault(t *testing.T) {
 	t.Parallel()
 	schema := compile(t, sendSchema)
 	const text = `"account":"1","to":"4915112345678","type":"text","text":{"body":"hi"}`
@@ -225,7 +225,7 @@ func TestDocument_Check_Rules(t *testing.T) {
 	}
 }
 
-func TestDocument_Check_OfTheWholeBody(t *testing.T) {
+func TestDocument_Check_WholeBody_NoParam(t *testing.T) {
 	t.Parallel()
 	patch := compile(t, `{"type":"object","minProperties":1,"properties":{"name":{"type":"string"},"color":{"type":"string"}}}`)
 	refused := refusal(t, check(t, patch, `{}`))
@@ -233,7 +233,7 @@ func TestDocument_Check_OfTheWholeBody(t *testing.T) {
 	require.Equal(t, "The body must have at least one of color, name.", refused.Message)
 }
 
-func TestDocument_Check_UnevaluatedPropertiesDoNotHideTheCause(t *testing.T) {
+func TestDocument_Check_UnevaluatedProperties_CauseFirst(t *testing.T) {
 	t.Parallel()
 	schema := compile(t, `{"unevaluatedProperties":false,"allOf":[
 		{"properties":{"name":{"maxLength":3},"color":{"type":"string"}}}]}`)
@@ -244,7 +244,7 @@ func TestDocument_Check_UnevaluatedPropertiesDoNotHideTheCause(t *testing.T) {
 	require.Equal(t, "The field `size` is not a known field.", refused.Message)
 }
 
-func TestDocument_Check_PrintsOddNames(t *testing.T) {
+func TestDocument_Check_OddNames_Printed(t *testing.T) {
 	t.Parallel()
 	schema := compile(t, `{"additionalProperties":{"additionalProperties":{"type":"string"}}}`)
 	for name, param := range map[string]string{
@@ -263,7 +263,7 @@ func TestDocument_Check_PrintsOddNames(t *testing.T) {
 	}
 }
 
-func TestCheckValue(t *testing.T) {
+func TestCheckValue_QueryParameter_FirstFault(t *testing.T) {
 	t.Parallel()
 	limit := compile(t, `{"type":"integer","minimum":1,"maximum":100,"x-error-code":"invalid_limit"}`)
 	require.NoError(t, jsonin.CheckValue("limit", json.Number("100"), limit))
@@ -276,7 +276,7 @@ func TestCheckValue(t *testing.T) {
 	require.Equal(t, "label[1]", refusal(t, jsonin.CheckValue("label", []any{"a", "c"}, labels)).Param)
 }
 
-func TestErrorCodes_KnowsOnlyCodesOfTheSpecification(t *testing.T) {
+func TestErrorCodes_UnknownCode_Refused(t *testing.T) {
 	t.Parallel()
 	compiler := jsonschema.NewCompiler()
 	compiler.RegisterVocabulary(jsonin.ErrorCodes())

@@ -9,10 +9,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// maxFindings is after how many faults a body is no longer owed the very first of them.
+// maxFindings is the number of faults that are collected. With more faults in a body, the one
+// returned may not be the first.
 const maxFindings = 1_000
 
-// gather flattens the validator's tree into findings, each at the place a caller must repair.
+// gather flattens the validator's tree of errors into findings, each at the value that the caller
+// must change.
 func (a answer) gather(found []finding, e *jsonschema.ValidationError) []finding {
 	if len(found) >= maxFindings {
 		return found
@@ -71,8 +73,8 @@ func (f finding) below(token string) finding {
 	return f
 }
 
-// holder finds the object that a bad name stands in: the validator hands out that one
-// location without copying it, so a later sibling may have been written over it.
+// holder finds the object that has a member with a bad name. The location in the validator's error
+// cannot be used, because its slice is shared and a later sibling may have overwritten it.
 func (a answer) holder(at []string, name string) []string {
 	if object, ok := lookup(a.value, at).(map[string]any); ok {
 		if _, ok := object[name]; ok {
@@ -103,7 +105,7 @@ func lookup(value any, at []string) any {
 	return value
 }
 
-// objectWith answers where, depth levels down, an object has a member of that name.
+// objectWith returns the path of an object, depth levels down, that has a member of that name.
 func objectWith(value any, depth int, name string) []string {
 	switch container := value.(type) {
 	case map[string]any:

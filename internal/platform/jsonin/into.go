@@ -9,10 +9,10 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// Into decodes a checked document as encoding/json would, but for one: names match exactly.
-// Where a schema lets unknown members pass, `CAPTION` would otherwise fill the field `caption`
-// with a value that no schema has seen. A value that does not fit T is a mistake of ours, yet
-// the caller is told the field rather than "internal error".
+// Into decodes a checked document as encoding/json does, except that names match exactly. If the
+// schema allows unknown members, `CAPTION` would otherwise fill the field `caption` with an
+// unchecked value. A value that does not fit T is our mistake, but the caller gets the name of the
+// field instead of "internal error".
 func Into[T any](d Document) (T, error) {
 	var into T
 	if d.raw == nil {

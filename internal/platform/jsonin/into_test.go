@@ -34,7 +34,7 @@ func into(t *testing.T, body string) (draft, error) {
 	return jsonin.Into[draft](document)
 }
 
-func TestInto(t *testing.T) {
+func TestInto_CheckedDocument_Decoded(t *testing.T) {
 	t.Parallel()
 	got, err := into(t, `{"name":"é","color":"red","cleared":null,"metadata":{ "b":1e2, "a":"\u00e9" },
 		"free":{"n":1.5},"at":"2026-01-31T12:00:00Z","buttons":[{"title":"x","count":3}],"unknown":1}`)
@@ -49,14 +49,14 @@ func TestInto(t *testing.T) {
 	require.Equal(t, 3, got.Buttons[0].Count)
 }
 
-func TestInto_MatchesNamesExactly(t *testing.T) {
+func TestInto_OtherCase_NotDecoded(t *testing.T) {
 	t.Parallel()
 	got, err := into(t, `{"name":"x","CAPTION":"not checked by any schema"}`)
 	require.NoError(t, err)
 	require.Nil(t, got.Caption)
 }
 
-func TestInto_NamesTheFieldThatDoesNotFit(t *testing.T) {
+func TestInto_WrongType_FieldNamed(t *testing.T) {
 	t.Parallel()
 	for body, param := range map[string]string{
 		`{"name":1}`:         "name",
@@ -73,7 +73,7 @@ func TestInto_NamesTheFieldThatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestInto_OfABodyThatWasLeftOut(t *testing.T) {
+func TestInto_NoBody_LikeEmptyObject(t *testing.T) {
 	t.Parallel()
 	var absent jsonin.Document
 	got, err := jsonin.Into[draft](absent)

@@ -1,7 +1,7 @@
-// Package jsonin is the one door for JSON request bodies: it parses them strictly, holds
-// them against a schema of the contract and answers the first fault with its pointer.
-// It knows neither routes nor resources. Nothing else may decode a request body, because
-// the standard decoder forgives what must be refused here (duplicate names, NUL, `TO` for `to`).
+// Package jsonin decodes JSON request bodies. It parses them strictly, checks them against a
+// schema of the contract, and returns the first fault with the path of its field. It knows neither
+// routes nor resources. No other package may decode a request body, because encoding/json accepts
+// bodies that must be refused (duplicate names, NUL, `TO` for `to`).
 package jsonin
 
 import (
@@ -13,33 +13,33 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxBodyBytes is what a caller may read of a body before it calls Parse.
+// MaxBodyBytes is the largest body that a caller may pass to Parse.
 const MaxBodyBytes = 1 << 20
 
 const (
 	maxDepth   = 32
 	maxMembers = 1_000
 	maxItems   = 10_000
-	// maxValues bounds what the validator may find in one body: each fault costs it up to
-	// 2 KB, so half a million bad items would otherwise fill the memory.
+	// maxValues is the largest number of values in a body. Each fault costs the validator up to
+	// 2 KB, so half a million bad items would fill the memory.
 	maxValues = 25_000
 )
 
-// Document is a body that passed Parse; it is read-only and safe for concurrent use. The
-// zero Document stands for a body that was left out, and is checked like `{}`.
+// Document is a parsed body. It is read-only and safe for concurrent use. The zero Document is a
+// missing body, and is checked like `{}`.
 type Document struct {
 	raw   []byte
 	value map[string]any
 }
 
-// Raw is the body as it came, byte for byte; it also holds the order of the members.
+// Raw returns the bytes of the body, which have the order of the members.
 func (d Document) Raw() []byte { return d.raw }
 
-// Value is made of map[string]any, []any, string, json.Number, bool and nil.
+// Value returns the body as map[string]any, []any, string, json.Number, bool and nil.
 func (d Document) Value() map[string]any { return d.value }
 
-// Parse refuses everything that two readers could understand differently. The document
-// keeps body, so the caller must not write to it afterwards.
+// Parse parses a body, and refuses everything that two parsers could read differently. The
+// document keeps body, so the caller must not change it afterwards.
 func Parse(body []byte) (Document, error) {
 	if err := checkOpening(body); err != nil {
 		return Document{}, err
@@ -55,7 +55,8 @@ func Parse(body []byte) (Document, error) {
 	return Document{raw: body, value: value}, nil
 }
 
-// checkOpening names three mistakes that the tokenizer could only call an invalid character.
+// checkOpening reports three mistakes for which the tokenizer would only report an invalid
+// character.
 func checkOpening(body []byte) error {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
@@ -68,13 +69,13 @@ func checkOpening(body []byte) error {
 	return nil
 }
 
-// readers are kept because a tokenizer is large compared to a typical body.
+// readers are pooled because a tokenizer is large compared to a typical body.
 var readers = sync.Pool{New: func() any {
 	return &reader{tokens: jsontext.NewDecoder(new(bytes.Buffer), tokenizing())}
 }}
 
-// tokenizing leaves duplicate names to nameSet, which refuses them together with names
-// that differ in case only, so that they are looked for once.
+// tokenizing turns off the tokenizer's check of duplicate names, because nameSet refuses them
+// together with names that differ only in case.
 func tokenizing() jsontext.Options { return jsontext.AllowDuplicateNames(true) }
 
 // reader builds the value in one pass and stops at the first fault.

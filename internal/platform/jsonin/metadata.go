@@ -10,8 +10,8 @@ import (
 
 const maxMetadataBytes = 16 << 10
 
-// Metadata takes the blanks out of a caller's free-form object and nothing else, and
-// bounds what is left.
+// Metadata removes the whitespace between the tokens of a caller's free-form object, changes
+// nothing else, and refuses an object that is then too large.
 func Metadata(given json.RawMessage) (json.RawMessage, error) {
 	if given == nil {
 		return nil, nil

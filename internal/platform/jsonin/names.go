@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// pairwise is up to how many names comparing each with each beats hashing them.
+// pairwise is the number of names up to which comparing each with each is faster than hashing.
 const pairwise = 16
 
 // nameSet finds names of one object that are equal when case is ignored, the way
@@ -15,7 +15,7 @@ type nameSet struct {
 	folded map[string]string
 }
 
-// add remembers name and answers its twin, if there is one.
+// add adds a name, and returns the name that is equal to it when case is ignored, if there is one.
 func (s *nameSet) add(r *reader, name string) (string, bool) {
 	seen := r.names[s.start:]
 	if s.folded == nil && len(seen) < pairwise {
@@ -41,7 +41,7 @@ func (s *nameSet) add(r *reader, name string) (string, bool) {
 	return "", false
 }
 
-// fold maps every rune to the smallest of those that strings.EqualFold holds equal.
+// fold maps every rune to the smallest rune that strings.EqualFold treats as equal.
 func fold(name string) string {
 	return strings.Map(func(char rune) rune {
 		for {

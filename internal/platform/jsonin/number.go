@@ -12,15 +12,15 @@ import (
 const (
 	maxSignificantDigits = 17
 	maxExponent          = 308
-	// maxNumberBytes fits every double written out without an exponent; beyond it a
-	// number is all zeros and exists to make somebody compute with a million digits.
+	// maxNumberBytes is enough for every double without an exponent. Longer numbers only serve to
+	// slow down a parser.
 	maxNumberBytes = 400
 
 	ruleDigits = "must be a number of at most 17 significant digits; send longer ones as a string"
 	ruleRange  = "must be a number that fits a double, with an exponent of -308 to 308"
 )
 
-// numberRule answers the rule that a number of valid syntax breaks, or "".
+// numberRule returns the rule that a number of valid syntax breaks, or "".
 func numberRule(text string) string {
 	if len(text) <= 15 && !strings.ContainsAny(text, "eE") {
 		return ""
@@ -73,7 +73,7 @@ func exponentFits(exponent string) bool {
 	return value <= maxExponent
 }
 
-// interval words the accepted numbers of a schema; either end may be open.
+// interval describes the accepted numbers of a schema; either end may be open.
 func interval(schema *jsonschema.Schema) string {
 	from, to := schema.Minimum, schema.Maximum
 	switch {

@@ -7,9 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// earliest answers the finding that a reader of the raw body meets first. The order of
-// the members is read again from the raw bytes, and only here: a body without a fault,
-// the usual one, does not pay for it.
+// earliest returns the finding that comes first in the body. The order of the members is read
+// again from the raw bytes, only here, so that valid bodies do not pay for it.
 func (a answer) earliest(found []finding) finding {
 	if len(found) == 1 || a.raw == nil {
 		return found[0]
@@ -31,7 +30,7 @@ func (a answer) earliest(found []finding) finding {
 	}
 }
 
-// descend moves to the first member or item of the container ahead that has findings.
+// descend moves to the first member or item of the next container that has findings.
 func descend(tokens *jsontext.Decoder, below map[string][]finding) ([]finding, bool) {
 	opening, err := tokens.ReadToken()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jsonin"
 )
 
-// bodies are real requests, kept as files so that the fuzzer starts from them too.
+// bodies returns real requests. They are files because they are also the fuzzer's seeds.
 func bodies(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/bodies/*.json")
@@ -31,7 +31,7 @@ func bodies(t testing.TB) map[string][]byte {
 	return read
 }
 
-// refusal demands that err is a fault that a caller may read, and answers it.
+// refusal checks that err is a fault, and returns it.
 func refusal(t testing.TB, err error) *fault.Error {
 	t.Helper()
 	refused, ok := errors.AsType[*fault.Error](err)
@@ -42,7 +42,7 @@ func refusal(t testing.TB, err error) *fault.Error {
 	return refused
 }
 
-// standard is what encoding/json makes of a body, with numbers as text.
+// standard decodes a body with encoding/json, with numbers as text.
 func standard(t testing.TB, body []byte) any {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -52,7 +52,7 @@ func standard(t testing.TB, body []byte) any {
 	return value
 }
 
-func TestParse_Accepts(t *testing.T) {
+func TestParse_ValidBodies_Accepted(t *testing.T) {
 	t.Parallel()
 	accepted := map[string]string{
 		"nothing in it":              `{}`,
@@ -93,7 +93,7 @@ func TestParse_Accepts(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesSyntax(t *testing.T) {
+func TestParse_BadSyntax_Refused(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{`, `}`, `{]`, `{"a"}`, `{"a":}`, `{"a" 1}`, `{"a":1,}`, `{,"a":1}`, `{"a":1 "b":2}`, `{"a":1,,"b":2}`,
@@ -114,7 +114,7 @@ func TestParse_RefusesSyntax(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesEveryTruncation(t *testing.T) {
+func TestParse_Truncated_Refused(t *testing.T) {
 	t.Parallel()
 	for name, body := range bodies(t) {
 		whole := bytes.TrimSpace(body)
@@ -132,7 +132,7 @@ func TestParse_RefusesEveryTruncation(t *testing.T) {
 	}
 }
 
-func TestParse_TellsWhatIsWrong(t *testing.T) {
+func TestParse_Refusal_SaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ body, param, message string }{
 		{"", "", "The body is empty; send a JSON object."},
@@ -182,9 +182,9 @@ func TestParse_TellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesNamesThatCouldBeOne(t *testing.T) {
+func TestParse_NamesEqualWithoutCase_Refused(t *testing.T) {
 	t.Parallel()
-	// K is also the Kelvin sign, s also the long s: encoding/json takes both for ASCII.
+	// encoding/json treats the Kelvin sign as k and the long s as s.
 	twins := []string{"kis", "KIS", "Kis", "kIs", "kiS", "\u212ais", "ki\u017f", `\u006bis`, `\u004bis`, `\u212ais`, `ki\u017f`}
 	fillers := []int{0, 5, 14, 15, 16, 17, 40, 900}
 	for _, twin := range twins {
@@ -204,7 +204,7 @@ func TestParse_RefusesNamesThatCouldBeOne(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesStrings(t *testing.T) {
+func TestParse_BadStrings_Refused(t *testing.T) {
 	t.Parallel()
 	bad := []string{
 		`\u0000`, `x\u0000`, `\u0000x`, "\x00", `\ud800`, `\uD800`, `\udc00`, `\uDFFF`, `\ud800\ud800`, `\ud800\u0041`,
@@ -222,7 +222,7 @@ func TestParse_RefusesStrings(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesNumbers(t *testing.T) {
+func TestParse_BadNumbers_Refused(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{
 		"1e309", "-1e309", "1e400", "1e131071", "1e-309", "0.1e-400", "5e-324", "1e99999999999999999999", "0e309", "0e-309",
@@ -239,7 +239,7 @@ func TestParse_RefusesNumbers(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesSizeFast(t *testing.T) {
+func TestParse_HugeBodies_Refused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"33 objects":        nested(33, `{"a":`, `1`, `}`),

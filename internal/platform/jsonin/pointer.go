@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxParamRunes keeps a hostile name from filling answers and logs.
+	// maxParamRunes bounds the length of a field's path in responses and logs.
 	maxParamRunes = 200
-	// maxParamBytes is where a name is cut before its characters are looked at.
+	// maxParamBytes is the length to which a name is cut before its characters are counted.
 	maxParamBytes = (maxParamRunes + 1) * utf8.UTFMax
 )
 
@@ -23,7 +23,7 @@ type step struct {
 
 func (r *reader) param() string { return param("", r.path) }
 
-// param prints steps below prefix as in `interactive.action.buttons[0].reply.title`.
+// param returns prefix and steps as a path: `interactive.action.buttons[0].reply.title`.
 func param(prefix string, steps []step) string {
 	var printed strings.Builder
 	printed.WriteString(prefix)
@@ -49,8 +49,8 @@ func param(prefix string, steps []step) string {
 	return bounded(printed.String())
 }
 
-// steps turns the tokens of a JSON pointer into steps; only the value can tell an index
-// from a member that is named like one.
+// steps turns the tokens of a JSON pointer into steps. It needs the value to know whether `0` is
+// an index or the name of a member.
 func steps(value any, tokens []string) []step {
 	way := make([]step, 0, len(tokens))
 	for _, token := range tokens {
@@ -80,7 +80,7 @@ func bounded(text string) string {
 	return string([]rune(text)[:maxParamRunes-1]) + "…"
 }
 
-// printable replaces what could move a cursor or reverse a line where the text is shown.
+// printable replaces control and direction characters, which could change how a text is shown.
 func printable(text string) string {
 	return strings.Map(func(char rune) rune {
 		if char == utf8.RuneError || !unicode.IsPrint(char) {

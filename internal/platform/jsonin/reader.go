@@ -23,7 +23,7 @@ const (
 	ruleEnds    = "ends before its JSON is complete"
 )
 
-// value reads what stands at the path; depth is that of the container around it.
+// value reads the value at the current path. Depth is the depth of its container.
 func (r *reader) value(depth int) (any, error) {
 	if r.values++; r.values > maxValues {
 		return nil, refuse("", ruleValues)
@@ -54,7 +54,7 @@ func (r *reader) value(depth int) (any, error) {
 	case jsontext.KindFalse:
 		return false, nil
 	default:
-		return nil, nil //nolint:nilnil // null is a value, too
+		return nil, nil //nolint:nilnil // null is a value too
 	}
 }
 
@@ -120,7 +120,7 @@ func (r *reader) array(depth int) ([]any, error) {
 	return items, nil
 }
 
-// syntaxFault tells the mistakes apart that a caller repairs in different places.
+// syntaxFault returns a message of its own for each kind of syntax error.
 func (r *reader) syntaxFault(err error) error {
 	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -134,7 +134,7 @@ func (r *reader) syntaxFault(err error) error {
 	if opensSurrogate(rest) {
 		return refuse(r.param(), ruleHalf)
 	}
-	// The text itself stays out of the answer: it may be a secret.
+	// The message does not quote the body, which may contain a secret.
 	return fault.New(fault.InvalidFieldValue, "The body is not valid JSON: look at byte %d.", at)
 }
 
@@ -143,7 +143,7 @@ func opensSurrogate(rest []byte) bool {
 		(rest[2] == 'd' || rest[2] == 'D') && strings.IndexByte("89abcdefABCDEF", rest[3]) >= 0
 }
 
-// refuse words a fault of a field, or of the whole body when param is empty.
+// refuse returns the fault of a field, or of the whole body when param is empty.
 func refuse(param, rule string) *fault.Error {
 	if param == "" {
 		return fault.New(fault.InvalidFieldValue, "The body %s.", rule)

@@ -9,13 +9,13 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 )
 
-// errorCode is what `x-error-code` says: a fault in this field has a code of its own.
+// errorCode is the value of `x-error-code`: the code of faults in this field.
 type errorCode fault.Code
 
-// Validate accepts everything: the keyword only names what other keywords refuse.
+// Validate accepts everything: the keyword only changes the code of other keywords' faults.
 func (errorCode) Validate(*jsonschema.ValidatorContext, any) {}
 
-// ErrorCodes is the vocabulary that a compiler must know for Check to honour `x-error-code`.
+// ErrorCodes returns the vocabulary that a compiler needs, so that Check uses `x-error-code`.
 func ErrorCodes() *jsonschema.Vocabulary {
 	return &jsonschema.Vocabulary{
 		URL: "parley:///vocabulary/error-codes",
@@ -33,7 +33,7 @@ func ErrorCodes() *jsonschema.Vocabulary {
 	}
 }
 
-// codeAlong answers the code that the innermost schema on the way asks for, or "".
+// codeAlong returns the error code of the innermost schema on the path that has one, or "".
 func codeAlong(levels [][]*jsonschema.Schema) fault.Code {
 	for _, level := range slices.Backward(levels) {
 		for _, schema := range level {
@@ -47,8 +47,8 @@ func codeAlong(levels [][]*jsonschema.Schema) fault.Code {
 	return ""
 }
 
-// schemasAlong lists, for the root and for every step of the way, the schemas that speak
-// about the value there. Branches that the value did not take are among them.
+// schemasAlong lists, for the root and each step of the path, the schemas that apply to the value
+// there, including branches that do not match the value.
 func schemasAlong(root *jsonschema.Schema, way []step) [][]*jsonschema.Schema {
 	level := spread(nil, root)
 	levels := [][]*jsonschema.Schema{level}
@@ -65,7 +65,7 @@ func schemasAlong(root *jsonschema.Schema, way []step) [][]*jsonschema.Schema {
 	return levels
 }
 
-// spread adds a schema and all that apply to the same value.
+// spread adds a schema, and all its subschemas that apply to the same value.
 func spread(level []*jsonschema.Schema, schema *jsonschema.Schema) []*jsonschema.Schema {
 	if schema == nil || slices.Contains(level, schema) {
 		return level
@@ -85,7 +85,7 @@ func spread(level []*jsonschema.Schema, schema *jsonschema.Schema) []*jsonschema
 	return level
 }
 
-// beneath answers the schemas of one member or item.
+// beneath returns the schemas of one member or item.
 func beneath(schema *jsonschema.Schema, s step) []*jsonschema.Schema {
 	if s.item {
 		if s.index < len(schema.PrefixItems) {
@@ -108,8 +108,7 @@ func beneath(schema *jsonschema.Schema, s step) []*jsonschema.Schema {
 	return append(inner, schema.UnevaluatedProperties)
 }
 
-// named answers the schema at a location among those that speak about the value, or an
-// empty one.
+// named returns the schema with a location, or an empty one.
 func named(level []*jsonschema.Schema, location string) *jsonschema.Schema {
 	for _, schema := range level {
 		if schema.Location == location {
@@ -119,7 +118,7 @@ func named(level []*jsonschema.Schema, location string) *jsonschema.Schema {
 	return &jsonschema.Schema{}
 }
 
-// nameRule words why a member may not be called so; the rule is that of propertyNames.
+// nameRule returns the rule of propertyNames that the name of a member breaks.
 func (a answer) nameRule(f finding, levels [][]*jsonschema.Schema) string {
 	if len(f.causes) == 0 || len(levels) < 2 {
 		return ruleUnknown

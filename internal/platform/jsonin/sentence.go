@@ -14,11 +14,11 @@ import (
 
 const (
 	ruleUnknown = "is not a known field"
-	// maxListed is how many accepted values a sentence enumerates.
+	// maxListed is the largest number of accepted values in a sentence.
 	maxListed = 25
 )
 
-// sentence words what would be accepted, to follow "The field `name`".
+// sentence returns what would be accepted, as the text after "The field `name`".
 func (a answer) sentence(f finding, levels [][]*jsonschema.Schema) string {
 	schema := named(levels[len(levels)-1], f.schema)
 	switch k := f.kind.(type) {
@@ -65,7 +65,7 @@ var typeNames = map[string]string{
 	"string": "a string", "array": "an array", "object": "an object",
 }
 
-// alternatives puts null last, where a person expects the exception.
+// alternatives joins types with "or", null last.
 func alternatives(types []string) string {
 	var words []string
 	for _, name := range types {
@@ -95,7 +95,7 @@ func acceptedValues(values []any) string {
 	return "must be one of " + strings.Join(words, ", ")
 }
 
-// shown prints a value of the contract, which is short and ours.
+// shown prints a value of a schema.
 func shown(value any) string {
 	if text, ok := value.(string); ok && text != "" {
 		return text
@@ -128,7 +128,7 @@ func formatRule(format string) string {
 	return "must be a valid " + format
 }
 
-// span words a range of counts; either end may be open.
+// span describes a range of counts; either end may be open.
 func span(verb string, lowest, highest *int, noun string) string {
 	switch {
 	case lowest != nil && highest != nil && *lowest == *highest:
@@ -152,7 +152,7 @@ func counted(count int, noun string) string {
 	return thousands(count) + " " + noun + "s"
 }
 
-// thousands groups the digits, because limits such as 1048576 are misread.
+// thousands groups digits, because numbers such as 1048576 are hard to read.
 func thousands(count int) string {
 	digits := strconv.Itoa(count)
 	for at := len(digits) - 3; at > 0; at -= 3 {
@@ -161,7 +161,7 @@ func thousands(count int) string {
 	return digits
 }
 
-// fewMembers names the candidates: the caller of an empty PATCH wants to know them.
+// fewMembers lists the members of which at least one is required, for the caller of an empty PATCH.
 func fewMembers(schema *jsonschema.Schema) string {
 	names := slices.Sorted(maps.Keys(schema.Properties))
 	if len(names) == 0 || schema.MinProperties == nil || *schema.MinProperties != 1 {

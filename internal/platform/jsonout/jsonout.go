@@ -1,5 +1,5 @@
-// Package jsonout writes JSON whose texts stand as they are: encoding/json alone writes `<`,
-// `>` and `&` as escapes, for pages of HTML, which nothing here is.
+// Package jsonout writes JSON without HTML escapes: encoding/json by default writes `<`, `>` and
+// `&` as `\u003c`, `\u003e` and `\u0026`.
 package jsonout
 
 import (
@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 )
 
-// Marshal is json.Marshal without the escapes. Raw messages inside of the value keep theirs.
+// Marshal is json.Marshal without HTML escapes. Escapes inside a json.RawMessage stay.
 func Marshal(value any) ([]byte, error) {
 	encoded, err := Line(value)
 	return bytes.TrimSuffix(encoded, []byte("\n")), err

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jsonout"
 )
 
-func TestMarshal_KeepsTextsAsTheyAre(t *testing.T) {
+func TestMarshal_HTMLCharacters_NotEscaped(t *testing.T) {
 	t.Parallel()
 	value := map[string]any{"text": "a < b && b > c", "raw": json.RawMessage(`"\u003c <"`)}
 	encoded, err := jsonout.Marshal(value)
@@ -21,7 +21,7 @@ func TestMarshal_KeepsTextsAsTheyAre(t *testing.T) {
 	require.Equal(t, string(encoded)+"\n", string(line))
 }
 
-func TestMarshal_ValueThatJSONCannotSay_IsAnError(t *testing.T) {
+func TestMarshal_ValueWithoutJSONForm_Error(t *testing.T) {
 	t.Parallel()
 	encoded, err := jsonout.Marshal(math.Inf(1))
 	require.Error(t, err)

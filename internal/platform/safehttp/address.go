@@ -10,7 +10,7 @@ import (
 // guard decides which addresses may be connected to.
 type guard struct {
 	allow     []netip.Prefix
-	allowOnly bool // public addresses are not enough
+	allowOnly bool // only allowed networks may be reached, not public addresses
 }
 
 func (g guard) control(_, address string, _ syscall.RawConn) error {
@@ -31,22 +31,22 @@ func (g guard) permits(addr netip.Addr) bool {
 	return !g.allowOnly && public(addr) && !own(addr)
 }
 
-// contains is false for an address with a zone.
+// contains reports whether a network contains the address. It is false for an address with a zone.
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// public tells whether anybody on the internet may have the address.
+// public reports whether the address is globally reachable.
 func public(addr netip.Addr) bool {
 	return (addr.Is4() || contains(globalUnicast, addr)) && !contains(special, addr)
 }
 
-// globalUnicast is all of IPv6 that was given out. Outside of it are loopback, IPv4 in its
-// compatible and mapped forms, NAT64, discard, SRv6, unique local, link-local, site-local
-// and multicast addresses.
+// globalUnicast is the part of IPv6 that IANA has allocated. Outside of it are loopback, IPv4 in
+// its compatible and mapped forms, NAT64, discard, SRv6, unique local, link-local, site-local and
+// multicast addresses.
 var globalUnicast = []netip.Prefix{netip.MustParsePrefix("2000::/3")}
 
-// special are the ranges in IANA's special-purpose registries, and what clouds answer at.
+// special are the ranges in IANA's special-purpose registries, and service addresses of clouds.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),         // this network
 	netip.MustParsePrefix("10.0.0.0/8"),        // private
@@ -74,9 +74,9 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),         // documentation
 }
 
-// own tells whether the address is one of this machine's, where more may listen than is
-// meant for the public. It asks each time: addresses come and go, and a handshake that
-// follows costs far more.
+// own reports whether the address is one of this machine, where services may listen that are not
+// for the public. It reads the interfaces each time, because addresses change, and because the
+// handshake that follows costs far more.
 func own(addr netip.Addr) bool {
 	interfaces, err := net.InterfaceAddrs()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPublic_KnowsBothSidesOfEachRange(t *testing.T) {
+func TestPublic_BothSidesOfEachRange_Decided(t *testing.T) {
 	t.Parallel()
 	for _, text := range forbidden {
 		require.False(t, guard{}.permits(netip.MustParseAddr(text)), text)
@@ -22,7 +22,7 @@ func TestPublic_KnowsBothSidesOfEachRange(t *testing.T) {
 	require.False(t, guard{}.permits(netip.MustParseAddr("2606:4700::1111%eth0")))
 }
 
-func TestPermits_WhatTheOperatorAllows(t *testing.T) {
+func TestPermits_AllowedNetworks_Permitted(t *testing.T) {
 	t.Parallel()
 	g := guard{allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/32"), netip.MustParsePrefix("::1/128")}}
 	for text, want := range map[string]bool{
@@ -36,7 +36,7 @@ func TestPermits_WhatTheOperatorAllows(t *testing.T) {
 	require.False(t, g.permits(netip.MustParseAddr("8.8.8.8")))
 }
 
-func TestControl_RefusesWhatItCannotRead(t *testing.T) {
+func TestControl_UnreadableAddress_Refused(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "8.8.8.8", ":443", "hooks.example.com:443", "[fe80::1%lo]:443", "[::ffff:8.8.8.8]:443", "10.0.0.1:443"} {
 		require.ErrorIs(t, guard{}.control("tcp", address, nil), errBlocked, address)
@@ -44,8 +44,8 @@ func TestControl_RefusesWhatItCannotRead(t *testing.T) {
 	require.NoError(t, guard{}.control("tcp4", "8.8.8.8:443", nil))
 }
 
-// registry is IANA's list of what is not globally reachable, written down a second time
-// for the fuzz test: as octets and bits, with the parts that ours sums up in one range.
+// registry is IANA's list of ranges that are not globally reachable, written a second time for
+// the fuzz test: as octets and bits, and not merged into larger ranges.
 var registry = []struct {
 	start string
 	bits  int

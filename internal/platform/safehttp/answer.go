@@ -19,7 +19,7 @@ const (
 	maxRetryAfter     = 64
 )
 
-// Answer is what an endpoint said.
+// Answer is the response of an endpoint.
 type Answer struct {
 	Status     int
 	Snippet    string        // at most 1 KiB of the body's start: UTF-8 without NUL
@@ -38,13 +38,13 @@ func read(ctx context.Context, response *http.Response) (Answer, error) {
 		answer.RetryAfter = ""
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
-		return answer, nil // its body has no end and heeds no deadline
+		return answer, nil // the body of a 101 has no end and no deadline
 	}
 	buffer := buffers.Get().(*[2 * maxSnippetBytes]byte) //nolint:forcetypeassert // nothing else is put there
 	defer buffers.Put(buffer)
 	n, err := io.ReadFull(response.Body, buffer[:])
 	if err == nil {
-		// To the end, if it is near, so that the connection can be used again.
+		// Read to the end if it is near, so that the connection can be reused.
 		_, err = io.CopyN(io.Discard, response.Body, maxReadBytes-int64(n))
 	}
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() != nil {
@@ -54,7 +54,7 @@ func read(ctx context.Context, response *http.Response) (Answer, error) {
 	return answer, nil
 }
 
-// clean makes of any bytes a text that PostgreSQL and JSON can hold.
+// clean turns any bytes into a text that PostgreSQL and JSON can store.
 func clean(raw []byte) string {
 	text := strings.ToValidUTF8(string(raw), "\uFFFD")
 	text = strings.ReplaceAll(text, "\x00", "")

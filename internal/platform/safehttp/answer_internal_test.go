@@ -20,10 +20,10 @@ import (
 
 const (
 	patience = time.Minute
-	short    = 200 * time.Millisecond // where the time-out is what is waited for
+	short    = 200 * time.Millisecond // for tests that wait for the timeout
 )
 
-func TestPost(t *testing.T) {
+func TestPost_Answer_ReturnedAsItCame(t *testing.T) {
 	t.Parallel()
 	seen := make(chan *http.Request, 1)
 	c, url := endpoint(t, patience, func(w http.ResponseWriter, r *http.Request) {
@@ -45,13 +45,13 @@ func TestPost(t *testing.T) {
 	require.Equal(t, http.Header{
 		"X-Svc-Event-Id": {"evt_1"}, "Content-Type": {"application/json"}, "User-Agent": {"parley"}, "Content-Length": {"7"},
 	}, r.Header, "and nothing of our own, no Accept-Encoding either")
-	require.Len(t, header, 3, "the caller's header stays as it was")
+	require.Len(t, header, 3, "the caller's header is not changed")
 
 	_, err = c.Post(t.Context(), url, nil, nil)
 	require.NoError(t, err)
 }
 
-func TestPost_FollowsNoRedirect(t *testing.T) {
+func TestPost_Redirect_NotFollowed(t *testing.T) {
 	t.Parallel()
 	var followed atomic.Int64
 	_, elsewhere := endpoint(t, patience, func(http.ResponseWriter, *http.Request) { followed.Add(1) })
@@ -75,13 +75,13 @@ func TestPost_FollowsNoRedirect(t *testing.T) {
 	require.Zero(t, followed.Load())
 }
 
-func TestPost_ReusesConnections(t *testing.T) {
+func TestPost_Again_ReusesTheConnection(t *testing.T) {
 	t.Parallel()
 	remotes := sync.Map{}
 	c, url := endpoint(t, patience, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		remotes.Store(r.RemoteAddr, true)
-		_, _ = w.Write(make([]byte, 60<<10)) // read to the end, though not kept
+		_, _ = w.Write(make([]byte, 60<<10)) // read to the end, but not stored
 	})
 	for range 20 {
 		_, err := c.Post(t.Context(), url, nil, []byte("{}"))
@@ -92,9 +92,9 @@ func TestPost_ReusesConnections(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-// TestPost_KeptConnectionsMayHaveDied has an endpoint that hangs up instead of reading a
-// second request, as one does whose keep-alive ran out.
-func TestPost_KeptConnectionsMayHaveDied(t *testing.T) {
+// The endpoint closes the connection instead of reading a second request, as after the end of its
+// keep-alive time.
+func TestPost_KeptConnectionClosed_SentAgain(t *testing.T) {
 	t.Parallel()
 	requests, bodies := sync.Map{}, sync.Map{}
 	c, url := endpoint(t, patience, func(_ http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func TestPost_KeptConnectionsMayHaveDied(t *testing.T) {
 	bodies.Range(func(body, _ any) bool { require.Equal(t, "{}", body); return true })
 }
 
-// raw answers with bytes as they are, then waits for the caller to leave.
+// raw writes bytes as they are, then waits until the caller closes the connection.
 func raw(start string, repeat string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -147,7 +147,7 @@ func bomb() []byte {
 	return bytes.Repeat(packed.Bytes(), 400)
 }
 
-func TestPost_StrangeAnswers(t *testing.T) {
+func TestPost_StrangeAnswers_EachOutcome(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
 	kib := strings.Repeat("x", 1<<10)
@@ -207,7 +207,7 @@ func TestPost_StrangeAnswers(t *testing.T) {
 	}
 }
 
-func TestPost_ReadsNoMoreThanItMust(t *testing.T) {
+func TestPost_EndlessAnswer_ReadIsBounded(t *testing.T) {
 	t.Parallel()
 	var written atomic.Int64
 	c, url := endpoint(t, patience, func(w http.ResponseWriter, _ *http.Request) {
@@ -231,10 +231,10 @@ func TestPost_ReadsNoMoreThanItMust(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.Less(t, written.Load()/80, int64(8<<20), "what the sockets hold, no more")
+	require.Less(t, written.Load()/80, int64(8<<20), "no more than the socket buffers")
 }
 
-func TestPost_TellsWhoGaveUp(t *testing.T) {
+func TestPost_TimeoutOrCancel_DifferentErrors(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan bool, 2)
 	c, url := endpoint(t, time.Minute, func(_ http.ResponseWriter, r *http.Request) {
@@ -245,14 +245,14 @@ func TestPost_TellsWhoGaveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-arrived; cancel() }()
 	_, err := c.Post(ctx, url, nil, []byte("{}"))
-	require.ErrorIs(t, err, context.Canceled, "the caller: nothing is held against the endpoint")
+	require.ErrorIs(t, err, context.Canceled, "the caller cancelled: not a failure of the endpoint")
 	ctx, cancel = context.WithTimeout(t.Context(), short)
 	defer cancel()
 	_, err = c.Post(ctx, url, nil, []byte("{}"))
 	require.Equal(t, &Failure{Code: Timeout}, err)
 }
 
-func TestClean(t *testing.T) {
+func TestClean_AnyBytes_ValidText(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		"":                                   "",

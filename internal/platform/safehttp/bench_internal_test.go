@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// BenchmarkPost stands beside what net/http needs for the same without any check.
+// BenchmarkPost compares Post with net/http without any checks.
 func BenchmarkPost(b *testing.B) {
 	c, url := endpoint(b, 0, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

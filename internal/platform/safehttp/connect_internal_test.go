@@ -22,7 +22,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
-func TestPost_TLS(t *testing.T) {
+func TestPost_BadCertificates_TLSFailure(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t), newAuthority(t)
 	later := time.Now().Add(time.Hour)
@@ -68,7 +68,7 @@ func TestPost_TLS(t *testing.T) {
 	}
 }
 
-// listen is a server below TLS.
+// listen starts a TCP server without TLS.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -89,7 +89,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-func TestPost_ConnectionsThatFail(t *testing.T) {
+func TestPost_NoConnection_ErrorCodes(t *testing.T) {
 	t.Parallel()
 	silent := listen(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	plain := listen(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n") })
@@ -124,7 +124,7 @@ func TestPost_ConnectionsThatFail(t *testing.T) {
 			t.Parallel()
 			c := newClient(t, Config{AllowNetworks: loopbackOnly(), Timeout: test.timeout, Resolver: test.resolver})
 			answer, err := c.Post(t.Context(), test.target, nil, []byte("{}"))
-			// Names have half of the time. On a machine that stands still all of it may be over before that is noticed.
+			// Resolving may take half of the timeout. On a slow machine the whole timeout may pass first.
 			for range 10 {
 				if failed, _ := errors.AsType[*Failure](err); test.code != DNS || failed.Code != Timeout {
 					break
@@ -137,7 +137,7 @@ func TestPost_ConnectionsThatFail(t *testing.T) {
 	}
 }
 
-func TestPost_PlainHTTP(t *testing.T) {
+func TestPost_PlainHTTP_OnlyToAllowedNetworks(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "dev") }))
 	t.Cleanup(server.Close)
@@ -155,7 +155,7 @@ func TestPost_PlainHTTP(t *testing.T) {
 	}
 }
 
-func TestPost_TakesNamesAsTheyAre(t *testing.T) {
+func TestPost_Name_NoSearchList(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"hooks.example.com:443": "hooks.example.com.:443", "hooks.example.com.:443": "hooks.example.com.:443", "8.8.8.8:443": "8.8.8.8:443",
@@ -179,7 +179,7 @@ func TestPost_TakesNamesAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestNew_RefusesWhatItCannotRead(t *testing.T) {
+func TestNew_BadNetworksOrCertificates_Refused(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	require.NoError(t, os.WriteFile(empty, []byte("no certificate"), 0o600))
@@ -195,7 +195,7 @@ func TestNew_RefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestFailure_HasOneSentenceForEachCode(t *testing.T) {
+func TestFailure_EachCode_OneSentence(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}
 	for _, code := range []string{DNS, Connect, TLS, Timeout, BlockedAddress, ResponseTooLarge} {

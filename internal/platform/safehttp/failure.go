@@ -16,8 +16,8 @@ const (
 	ResponseTooLarge = "response_too_large"
 )
 
-// Failure is a Post without an answer. It says one fixed sentence for each code and keeps
-// no cause: a tenant reads it, and must not learn from it what our network looks like.
+// Failure is a Post without a response. It has one fixed sentence for each code and no cause,
+// because tenants read it and must not learn about our network.
 type Failure struct{ Code string } //nolint:errname // the word that a delivery uses
 
 func (f *Failure) Error() string {
@@ -50,7 +50,7 @@ func failureOf(err error) *Failure {
 		return &Failure{Code: DNS}
 	case timedOut(err):
 		return &Failure{Code: Timeout}
-	case op != nil && op.Op == "remote error": // an alert after the handshake: a certificate of ours was asked for
+	case op != nil && op.Op == "remote error": // an alert after the handshake: the endpoint wants a client certificate
 		return &Failure{Code: TLS}
 	case strings.Contains(err.Error(), "response headers exceeded"): // net/http has no type for it
 		return &Failure{Code: ResponseTooLarge}
@@ -60,6 +60,6 @@ func failureOf(err error) *Failure {
 }
 
 func timedOut(err error) bool {
-	timeout, ok := errors.AsType[net.Error](err) // a context's deadline is one, too
+	timeout, ok := errors.AsType[net.Error](err) // the deadline of a context is one too
 	return ok && timeout.Timeout()
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// names is a resolver that asks answer instead of the network; no addresses mean that
-// there is no such name.
+// names returns a resolver that calls answer instead of the network. No addresses mean that the
+// name does not exist.
 func names(answer func(name string, v6 bool) []netip.Addr) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -75,7 +75,7 @@ func resolve(query []byte, answer func(name string, v6 bool) []netip.Addr) []byt
 	return reply
 }
 
-// authority issues certificates that nobody else trusts.
+// authority is a CA of the tests.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -96,7 +96,7 @@ func newAuthority(t testing.TB) *authority {
 	return &authority{cert, key}
 }
 
-// file is the certificate as an operator hands it over.
+// file writes the certificate to a file for Config.CAFile.
 func (a *authority) file(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ca.pem")
@@ -125,7 +125,7 @@ func (a *authority) issue(t testing.TB, until time.Time, hosts ...string) tls.Ce
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.key}
 }
 
-// endpoint is an https server on loopback and a client that may call it.
+// endpoint starts an HTTPS server on loopback, and returns a client that may call it and its URL.
 func endpoint(t testing.TB, timeout time.Duration, handler http.HandlerFunc) (*Client, string) {
 	t.Helper()
 	a := newAuthority(t)
@@ -138,7 +138,7 @@ func endpoint(t testing.TB, timeout time.Duration, handler http.HandlerFunc) (*C
 	return newClient(t, Config{AllowNetworks: loopbackOnly(), CAFile: a.file(t), Timeout: timeout}), server.URL
 }
 
-// quiet is about handshakes that fail as they should.
+// quiet drops the server's log of failed handshakes.
 func quiet(t testing.TB, server *http.Server) {
 	t.Helper()
 	server.ErrorLog = slog.NewLogLogger(canary.Logger(t).Handler(), slog.LevelError)

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watched counts the connections to each address of the machine.
+// watched is a listener that counts the connections to each address.
 type watched struct {
 	net.Listener
 
@@ -37,7 +37,7 @@ func (w watched) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// network is a machine that has every address, with servers on the ports that matter.
+// network is a machine that has every address, with servers on the ports of the tests.
 type network struct {
 	a    *authority
 	seen sync.Map
@@ -50,11 +50,11 @@ func newNetwork(t *testing.T) *network {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "secret") }),
 		TLSConfig: &tls.Config{
 			Certificates: []tls.Certificate{n.a.issue(t, time.Now().Add(time.Hour), "hooks.example.com", "8.8.8.8", "8.8.4.4")},
-			MaxVersion:   tls.VersionTLS12, // resumed without any of the costly arithmetic
+			MaxVersion:   tls.VersionTLS12, // sessions are resumed without costly key exchange
 		},
 	}
 	quiet(t, server)
-	server.SetKeepAlivesEnabled(false) // so that each Post connects anew
+	server.SetKeepAlivesEnabled(false) // so that each Post makes a new connection
 	for _, port := range []string{"443", "8443", "22", "25", "1023", "3128", "6379", "9200", "8080"} {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":"+port)
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-// connections empties the records: how many there were to public addresses and to others.
+// connections returns and resets the number of connections to public and to other addresses.
 func (n *network) connections() (public, others map[netip.Addr]int) {
 	public, others = map[netip.Addr]int{}, map[netip.Addr]int{}
 	n.seen.Range(func(key, count any) bool {
@@ -85,9 +85,9 @@ func (n *network) connections() (public, others map[netip.Addr]int) {
 
 func unguarded(guard, string, string, syscall.RawConn) error { return nil }
 
-// TestGuard_LetsNothingThrough posts to every hostile URL three times: as a caller would,
-// past the check of the URL, and past both checks to show that there was something to see.
-func TestGuard_LetsNothingThrough(t *testing.T) {
+// Each hostile URL is posted to three times: with all checks, without the check of the URL, and
+// without any check. The last one connects, which shows that the test would see a connection.
+func TestGuard_HostileURLs_NoConnection(t *testing.T) {
 	t.Parallel()
 	if !inside(t) {
 		return
@@ -141,8 +141,8 @@ func TestGuard_LetsNothingThrough(t *testing.T) {
 	require.Greater(t, len(others), 60)
 }
 
-// TestGuard_Rebinding lets a name stand for something else each time it is asked for.
-func TestGuard_Rebinding(t *testing.T) {
+// A name resolves to another address each time.
+func TestGuard_Rebinding_NoConnection(t *testing.T) {
 	t.Parallel()
 	if !inside(t) {
 		return
@@ -194,10 +194,10 @@ func TestGuard_Rebinding(t *testing.T) {
 
 	run(build(config, n.a.pool(), unguarded), 60)
 	_, others = n.connections()
-	require.Positive(t, others[netip.MustParseAddr("10.0.0.7")]+others[netip.IPv6Loopback()], "the stage cannot show a rebinding")
+	require.Positive(t, others[netip.MustParseAddr("10.0.0.7")]+others[netip.IPv6Loopback()], "without the guard there is a connection")
 }
 
-func TestGuard_OwnAddresses(t *testing.T) {
+func TestGuard_OwnAddresses_Refused(t *testing.T) {
 	t.Parallel()
 	if !inside(t) {
 		return
@@ -213,17 +213,17 @@ func TestGuard_OwnAddresses(t *testing.T) {
 	require.Equal(t, &Failure{Code: BlockedAddress}, err)
 	require.EqualError(t, c.CheckURL("https://8.8.4.4/"), "must lead to a public address")
 	_, err = c.Post(t.Context(), "https://8.8.8.8/", nil, nil)
-	require.NoError(t, err, "its neighbour is another machine")
+	require.NoError(t, err, "the next address belongs to another machine")
 	public, _ := n.connections()
 	require.Equal(t, map[netip.Addr]int{netip.MustParseAddr("8.8.4.4"): 1, netip.MustParseAddr("8.8.8.8"): 1}, public)
 
 	c = build(Config{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("8.8.4.4/32")}}, n.a.pool(), guard.control)
 	_, err = c.Post(t.Context(), "https://8.8.4.4/", nil, nil)
-	require.NoError(t, err, "unless the operator says so")
+	require.NoError(t, err, "the operator allowed it")
 }
 
-// TestGuard_AsksNoProxy has a proxy in its environment.
-func TestGuard_AsksNoProxy(t *testing.T) {
+// The environment of the test names a proxy.
+func TestGuard_ProxyInEnvironment_NotUsed(t *testing.T) {
 	t.Parallel()
 	if !inside(t) {
 		return
@@ -241,11 +241,11 @@ func TestGuard_AsksNoProxy(t *testing.T) {
 	_, err = c.Post(t.Context(), "https://8.8.8.8/", nil, nil)
 	require.Error(t, err)
 	_, others = n.connections()
-	require.Equal(t, map[netip.Addr]int{netip.MustParseAddr("127.0.0.1"): 1}, others, "the stage cannot show a proxy")
+	require.Equal(t, map[netip.Addr]int{netip.MustParseAddr("127.0.0.1"): 1}, others, "net/http itself uses the proxy")
 }
 
-// TestGuard_TellsNothingAboutTheInside compares addresses that listen, refuse and are silent.
-func TestGuard_TellsNothingAboutTheInside(t *testing.T) {
+// Addresses that listen, that refuse, and that do not answer give the same error.
+func TestGuard_InsideAddresses_SameAnswer(t *testing.T) {
 	t.Parallel()
 	if !inside(t) {
 		return

@@ -19,8 +19,8 @@ const (
 	loopbackIndex  = 1
 )
 
-// inside runs the test once more, in a process with a network of its own where every
-// address is this machine's, and tells whether that is where we are.
+// inside reports whether the test runs in its own network namespace, in which every address
+// belongs to this machine. If not, it runs the test again in a child process in such a namespace.
 func inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideVariable) != "" {
@@ -28,7 +28,7 @@ func inside(t *testing.T) bool {
 		return true
 	}
 	output, err := elsewhere(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
-	if errors.Is(err, syscall.EPERM) { // not root: with users of its own, too
+	if errors.Is(err, syscall.EPERM) { // not root: use a user namespace too
 		output, err = elsewhere(t, &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWNET | syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -53,8 +53,8 @@ func elsewhere(t *testing.T, how *syscall.SysProcAttr) (string, error) {
 	return string(output), err
 }
 
-// ownEverything routes all addresses to this machine, so that one listener takes calls for
-// any. It speaks netlink itself because `ip` is not on every machine.
+// ownEverything routes all addresses to this machine, so that one listener accepts connections to
+// any address. It uses netlink because not every machine has `ip`.
 func ownEverything() error {
 	link := []byte{syscall.AF_UNSPEC, 0, 0, 0}
 	link = binary.NativeEndian.AppendUint32(link, loopbackIndex)
@@ -73,7 +73,7 @@ func ownEverything() error {
 	return nil
 }
 
-// ownAddress gives the machine an address.
+// ownAddress adds an address to the machine.
 func ownAddress(addr netip.Addr) error {
 	message := []byte{syscall.AF_INET, 32, 0, syscall.RT_SCOPE_UNIVERSE}
 	message = binary.NativeEndian.AppendUint32(message, loopbackIndex)

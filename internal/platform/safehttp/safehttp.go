@@ -1,7 +1,7 @@
-// Package safehttp posts to URLs that tenants gave. It reaches public addresses and the
-// networks that the operator allowed, nothing else: each connection is checked when it is
-// made, after its name was resolved, so no answer of a name server gets around the check.
-// It follows no redirect, asks no proxy and keeps little of what it is answered.
+// Package safehttp posts to URLs of tenants. It connects only to public addresses and to networks
+// that the operator allowed. The address of each connection is checked after the name was
+// resolved, so that no DNS answer can bypass the check. The package follows no redirects, uses no
+// proxy and stores at most 1 KiB of a response.
 package safehttp
 
 import (
@@ -25,27 +25,33 @@ import (
 	"github.com/parley-chat/parley/internal/platform/clock"
 )
 
-// Config is what the operator decides.
+// Config holds the settings of the operator.
 type Config struct {
-	AllowNetworks []netip.Prefix // reached although they are not public
-	AllowHTTP     bool           // plain http, and that to AllowNetworks only
-	CAFile        string         // PEM certificates, trusted beside the system's
-	Timeout       time.Duration  // of a whole Post; 10 seconds when zero
-	Resolver      *net.Resolver  // the machine's when nil
+	// AllowNetworks may be reached although they are not public. Default: none.
+	AllowNetworks []netip.Prefix
+	// AllowHTTP allows plain http, and only to AllowNetworks.
+	AllowHTTP bool
+	// CAFile is a file of PEM certificates that are trusted in addition to those of the system.
+	// Empty means none.
+	CAFile string
+	// Timeout bounds a whole Post. Default: 10 s.
+	Timeout time.Duration
+	// Resolver resolves names. Nil means the resolver of the machine.
+	Resolver *net.Resolver
 }
 
-// Client is safe for concurrent use, and meant to be the only one of its process: it
-// keeps connections open for the next Post.
+// Client is safe for concurrent use. A process should have one, because it keeps connections open
+// for the next Post.
 type Client struct {
 	guard     guard
-	plain     guard // of connections without TLS
+	plain     guard // for connections without TLS
 	allowHTTP bool
 	timeout   time.Duration
 	tls       *tls.Config
 	transport *http.Transport
 }
 
-// New refuses networks and certificates that it cannot read.
+// New returns a client. It refuses bad networks and files without certificates.
 func New(config Config) (*Client, error) {
 	for _, network := range config.AllowNetworks {
 		if !network.IsValid() || network.Addr().Is4In6() {
@@ -59,7 +65,7 @@ func New(config Config) (*Client, error) {
 	return build(config, roots, guard.control), nil
 }
 
-// build is told how a guard is asked, so that a test can see what happens without it.
+// build gets the function that calls a guard, so that a test can turn the guard off.
 func build(config Config, roots *x509.CertPool, ask func(g guard, network, address string, conn syscall.RawConn) error) *Client {
 	c := &Client{
 		guard:     guard{allow: config.AllowNetworks},
@@ -73,7 +79,8 @@ func build(config Config, roots *x509.CertPool, ask func(g guard, network, addre
 	}
 	resolver := cmp.Or(config.Resolver, &net.Resolver{PreferGo: true})
 	dial := func(g guard) dialFunc {
-		// Half the time for lookup and connection: so it is known which of them took too long.
+		// Resolving and connecting get half of the timeout, so that a slow endpoint can be told from
+		// one that cannot be reached.
 		dialer := &net.Dialer{Timeout: c.timeout / 2, Resolver: resolver}
 		dialer.Control = func(network, address string, conn syscall.RawConn) error { return ask(g, network, address, conn) }
 		if len(config.AllowNetworks) == 0 {
@@ -82,25 +89,26 @@ func build(config Config, roots *x509.CertPool, ask func(g guard, network, addre
 		return dialer.DialContext
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // one stuck stream of HTTP/2 would hold up its neighbours
+	protocols.SetHTTP1(true) // with HTTP/2 one stuck connection would block all requests to its host
 	c.transport = &http.Transport{
 		Proxy:                  nil,
 		DialContext:            dial(c.plain),
 		DialTLSContext:         c.withTLS(dial(c.guard)),
 		Protocols:              protocols,
-		DisableCompression:     true, // nothing is ever unpacked
+		DisableCompression:     true, // responses are never decompressed
 		MaxIdleConns:           2048,
-		MaxIdleConnsPerHost:    512, // many subscriptions may share a host
+		MaxIdleConnsPerHost:    512, // many subscriptions may have the same host
 		IdleConnTimeout:        60 * time.Second,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 	return c
 }
 
-// trusted is nil, the system's own pool, when the operator adds nothing.
+// trusted returns the certificates of the system and of the file; nil, which means those of the
+// system, without a file.
 func trusted(file string) (*x509.CertPool, error) {
 	if file == "" {
-		return nil, nil //nolint:nilnil // what crypto/tls takes for the system's pool
+		return nil, nil //nolint:nilnil // nil means the system's pool
 	}
 	pem, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil {
@@ -118,8 +126,8 @@ func trusted(file string) (*x509.CertPool, error) {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// complete takes names as they are: with the search list of the machine a tenant could
-// ask for the names of our own network, and each lookup would cost several.
+// complete makes names absolute, so that the search list of the machine is not used. With it a
+// tenant could reach names of our own network, and each lookup would need several queries.
 func complete(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)
@@ -133,11 +141,11 @@ func complete(dial dialFunc) dialFunc {
 	}
 }
 
-// withTLS shakes hands here rather than in the transport, so that what fails there is
-// known to be TLS without reading error texts.
+// withTLS does the handshake here and not in the transport, so that failures of the handshake are
+// known without reading error texts.
 func (c *Client) withTLS(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, c.timeout) // the transport dials on when a Post has given up
+		ctx, cancel := context.WithTimeout(ctx, c.timeout) // the transport continues to dial after the Post has ended
 		defer cancel()
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
@@ -161,19 +169,19 @@ func (c *Client) withTLS(dial dialFunc) dialFunc {
 	}
 }
 
-// Close ends the connections that wait for a next Post.
+// Close closes the idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Post sends body and waits for the whole answer, also one of 3xx, 4xx or 5xx. Its error
-// is a *Failure, or that of ctx when the caller cancelled.
+// Post sends body and waits for the whole response, whatever its status. Its error is a *Failure,
+// or the error of ctx when the caller cancelled.
 //
-// A body that is too long to read or breaks off changes nothing: the status was said. One
-// that does not end in time is a timeout, and one announced with more than 1 MiB, like
-// headers of more than 64 KiB, is too large.
+// A response whose body is truncated, or longer than is read, is returned with its status. A body
+// that does not end within the timeout is a timeout. A Content-Length above 1 MiB, or headers
+// above 64 KiB, are too large.
 func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte) (Answer, error) {
 	u, err := c.parse(target)
 	if err != nil {
-		return Answer{}, &Failure{Code: BlockedAddress} // let in under other rules than today's
+		return Answer{}, &Failure{Code: BlockedAddress} // it was accepted when the settings were different
 	}
 	return c.post(ctx, u, header, body)
 }
@@ -198,20 +206,20 @@ func (c *Client) exchange(ctx context.Context, u *url.URL, header http.Header, b
 	if err != nil {
 		return Answer{}, err
 	}
-	request.URL = u // parsed before
+	request.URL = u // CheckURL's parsed form
 	if header != nil {
 		request.Header = maps.Clone(header)
 	}
 	if _, given := request.Header["Idempotency-Key"]; !given {
-		// Sends nothing, but lets the transport try again where an endpoint closed a kept
-		// connection: whoever takes deliveries must expect them twice anyway.
+		// A nil value sends no header, but lets the transport retry when the endpoint closed a kept
+		// connection. Receivers must expect duplicates of a delivery anyway.
 		request.Header["Idempotency-Key"] = nil
 	}
-	// RoundTrip rather than an http.Client: it knows no redirects and no cookies.
+	// RoundTrip instead of an http.Client, because it follows no redirects and has no cookies.
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer response.Body.Close() //nolint:errcheck // read as far as it is wanted
+	defer response.Body.Close() //nolint:errcheck // the body was read as far as needed
 	return read(ctx, response)
 }

@@ -2,8 +2,7 @@ package safehttp
 
 import "net/netip"
 
-// forbidden are addresses that nobody may be made to call: both ends of each range, and
-// what is known to answer there.
+// forbidden are addresses that must never be called: both ends of each range, and known services.
 var forbidden = []string{
 	"0.0.0.0", "0.0.0.1", "0.255.255.255",
 	"10.0.0.0", "10.0.0.1", "10.96.0.1", "10.255.255.255",
@@ -26,7 +25,7 @@ var forbidden = []string{
 	"fe80::1", "fe80::a9fe:a9fe", "febf::1", "fec0::1", "feff::1", "ff02::1", "ff05::2", "ffff::1",
 }
 
-// permitted are the nearest neighbours of those ranges, and a few that everybody knows.
+// permitted are the addresses next to those ranges, and a few well-known public ones.
 var permitted = []string{
 	"1.0.0.0", "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
 	"168.63.129.15", "168.63.129.17", "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "191.255.255.255", "192.0.1.0",
@@ -36,7 +35,7 @@ var permitted = []string{
 	"2620:4f:7fff::1", "2620:4f:8001::1", "3ffe::1", "3fff:1000::1",
 }
 
-// spelled hide an address, a name of our own network or another service in how they are written.
+// spelled are URLs that hide an address or an internal name by an unusual spelling.
 var spelled = []string{
 	// addresses as numbers
 	"https://2130706433/", "https://3232235777/", "https://2852039166/", "https://0/", "https://0x7f000001/", "https://0x7f.0.0.1/",
@@ -56,7 +55,7 @@ var spelled = []string{
 	"https://kubernetes.default.svc/", "https://kubernetes.default.svc.cluster.local/", "https://host.docker.internal/",
 	"https://gateway.docker.internal/", "https://postgres/", "https://redis:6379/", "https://router.lan/", "https://nas.home.arpa/",
 	"https://wiki.corp/", "https://vault.private/", "https://wiki.intranet/",
-	// characters that readers take differently
+	// characters that parsers read differently
 	"https://%31%32%37.0.0.1/", "https://127%2e0%2e0%2e1/", "https://localhos%74/", "https://loc%00alhost/", "https://１２７.０.０.１/",
 	"https://127。0。0。1/", "https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/", "https://lOcAlHoﬆ/", "https://hooks.example.com\\@127.0.0.1/",
 	"https:\\\\127.0.0.1\\", "https://127.0.0.1\\.example.com/", "https://hooks.example.com\t/", "https://hooks.example.com /",
@@ -83,14 +82,14 @@ var spelled = []string{
 	"https:127.0.0.1", "https://?host=127.0.0.1", "://127.0.0.1/", "https://https://127.0.0.1/", "url:https://127.0.0.1/",
 }
 
-// innocent names can only be seen through when they are resolved.
+// innocent are URLs whose names look public and resolve to forbidden addresses.
 var innocent = []string{
 	"https://hooks.example.com/", "https://127.0.0.1.nip.io/", "https://localtest.me/", "https://169.254.169.254.nip.io/", "https://lvh.me:8443/",
 	"https://customer1.app.localhost.example.com/", "https://metadata.google.internal.example.com/", "https://spoofed.burpcollaborator.net:9200/",
 	"https://xn--bcher-kva.example/", "https://a.b.c.d.e.f.example.com:6379/",
 }
 
-// hostile is every URL that must not be accepted.
+// hostile returns every URL that must be refused.
 func hostile() []string {
 	all := append([]string(nil), spelled...)
 	for _, text := range forbidden {

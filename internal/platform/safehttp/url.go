@@ -11,9 +11,9 @@ import (
 
 const maxURLBytes = 2048
 
-// CheckURL tells what is wrong with a URL that a tenant wants us to call, as the end of a
-// sentence that begins with "url". It resolves no name: what a name stands for can change
-// before the first Post, and the time of a lookup would tell about our network.
+// CheckURL returns what is wrong with a tenant's URL, as the end of a sentence that begins with
+// "url". It resolves no name, because the addresses of a name can change before the first Post,
+// and because the duration of a lookup would tell about our network.
 func (c *Client) CheckURL(raw string) error {
 	_, err := c.parse(raw)
 	return err
@@ -46,7 +46,7 @@ func (c *Client) parse(raw string) (*url.URL, error) {
 	return u, checkHost(u, g)
 }
 
-// checkText refuses what parsers read differently.
+// checkText refuses texts that parsers read differently.
 func checkText(raw string) error {
 	if len(raw) > maxURLBytes {
 		return errors.New("must be at most 2048 characters long")
@@ -76,7 +76,7 @@ func checkPort(u *url.URL) error {
 	return nil
 }
 
-// local are the domains that machines, organizations and clouds keep to themselves.
+// local are the domains that are reserved for machines, organizations and clouds.
 var local = []string{
 	"corp", "home", "home.arpa", "internal", "intranet", "lan", "local", "localdomain", "localhost", "mail", "private", "svc",
 }
@@ -94,7 +94,7 @@ func checkHost(u *url.URL, g guard) error {
 		return errors.New("must name a valid host")
 	}
 	last := labels[len(labels)-1]
-	if number(last) { // 127.1, 0x7f000001, 017700000001: addresses to some readers
+	if number(last) { // 127.1, 0x7f000001, 017700000001: some parsers read them as addresses
 		return errors.New("must name a valid host")
 	}
 	if last == "localhost" && (contains(g.allow, netip.IPv6Loopback()) || contains(g.allow, loopback)) {

@@ -17,7 +17,7 @@ func newClient(t testing.TB, config Config) *Client {
 	return c
 }
 
-func TestCheckURL_AcceptsPublicURLs(t *testing.T) {
+func TestCheckURL_PublicURLs_Accepted(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Config{})
 	for _, raw := range append([]string{
@@ -31,7 +31,7 @@ func TestCheckURL_AcceptsPublicURLs(t *testing.T) {
 	}
 }
 
-func TestCheckURL_RefusesHostileURLs(t *testing.T) {
+func TestCheckURL_HostileURLs_Refused(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Config{})
 	require.GreaterOrEqual(t, len(hostile()), 120)
@@ -45,7 +45,7 @@ func TestCheckURL_RefusesHostileURLs(t *testing.T) {
 	require.Error(t, c.CheckURL("https://"+strings.Repeat("a.", 126)+"com/"))
 }
 
-func TestCheckURL_SaysWhatToDo(t *testing.T) {
+func TestCheckURL_Refusal_SaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, Config{})
 	for raw, want := range map[string]string{
@@ -68,7 +68,7 @@ func TestCheckURL_SaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestCheckURL_WhatTheOperatorAllows(t *testing.T) {
+func TestCheckURL_AllowedByTheOperator_Accepted(t *testing.T) {
 	t.Parallel()
 	loopbacks := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	for name, test := range map[string]struct {
@@ -109,7 +109,7 @@ func TestCheckURL_WhatTheOperatorAllows(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL wants of whatever is accepted that it is what it looks like.
+// FuzzCheckURL checks that the host of an accepted URL is the host in its text.
 func FuzzCheckURL(f *testing.F) {
 	c := newClient(f, Config{})
 	for _, raw := range append(hostile(), innocent...) {
