@@ -1,11 +1,11 @@
 package fault
 
-// Code is a permanent identifier that callers branch on. A code never changes its meaning.
+// Code identifies an error for callers. A code never changes its meaning.
 type Code string
 
-// The codes of the specification, in the order of its table, then those that the
-// decisions add. Codes of resources still to come are here from the start, so that the
-// contract's enumeration and this one can be compared.
+// The codes of the specification, in the order of its table, then those that were added later.
+// Codes of resources that do not exist yet are listed too, so that this list and that of the
+// contract can be compared.
 const (
 	InvalidPhoneNumber   Code = "invalid_phone_number"
 	InvalidTemplateName  Code = "invalid_template_name"
@@ -58,7 +58,8 @@ const (
 	LimitReached         Code = "limit_reached"
 )
 
-// Codes lists every code once; the edge's status table and the contract are held against it.
+// Codes lists every code once. Tests compare it with the edge's table of statuses and with the
+// contract.
 func Codes() []Code {
 	return []Code{
 		InvalidPhoneNumber, InvalidTemplateName, MissingRequiredField, InvalidFieldValue,

@@ -1,7 +1,6 @@
-// Package fault is the error language of the product. Domain packages choose a
-// code and a message that tells a person what to do; the edge alone turns a code
-// into a status. Everything that is not a fault is an internal error and is never
-// shown to a caller.
+// Package fault defines the errors that callers of the API see. Domain packages choose a code and
+// a message that says what to do; the edge turns the code into an HTTP status. Every other error
+// is an internal error and is never shown to a caller.
 package fault
 
 import (
@@ -10,13 +9,13 @@ import (
 	"time"
 )
 
-// Error is a refusal that a caller may read.
+// Error is an error that is shown to the caller.
 type Error struct {
 	Code    Code
 	Message string
-	// Param points to the offending field (`text.body`, `contact_ids[3]`), or is empty.
+	// Param is the path of the wrong field (`text.body`, `contact_ids[3]`); empty for none.
 	Param string
-	// RetryAfter is how long the caller should wait, or zero.
+	// RetryAfter is how long the caller should wait before it retries; zero for no advice.
 	RetryAfter time.Duration
 
 	cause error
@@ -35,27 +34,29 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// New refuses with a code and a message that may be formatted.
+// New returns an error with a code and a message, which may be a format.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Missing refuses a body or query without a required field.
+// Missing returns the error of a body or query without a required field.
 func Missing(param string) *Error {
 	return &Error{Code: MissingRequiredField, Message: fmt.Sprintf("The field `%s` is required.", param), Param: param}
 }
 
-// Invalid refuses a value; rule says what would be accepted, as in "must be 1 to 60 characters".
+// Invalid returns the error of a wrong value. Rule says what would be accepted: "must be 1 to 60
+// characters".
 func Invalid(param, rule string) *Error {
 	return &Error{Code: InvalidFieldValue, Message: fmt.Sprintf("The field `%s` %s.", param, rule), Param: param}
 }
 
-// NotFound is the one answer for what is missing and for what belongs to somebody else.
+// NotFound returns the same error for a resource that does not exist and for one of another
+// organization.
 func NotFound(noun string) *Error {
 	return New(ResourceNotFound, "No such %s in this organization.", noun)
 }
 
-// Unavailable asks the caller to come back; the cause stays in the log.
+// Unavailable returns an error that asks the caller to retry. The cause is only logged.
 func Unavailable(retryAfter time.Duration, cause error) *Error {
 	return &Error{
 		Code:       ServiceUnavailable,
@@ -65,7 +66,7 @@ func Unavailable(retryAfter time.Duration, cause error) *Error {
 	}
 }
 
-// Moving asks the callers of an organization to wait while it changes its database.
+// Moving returns the error of requests to an organization that is being moved to another database.
 func Moving(cause error) *Error {
 	return &Error{
 		cause:      cause,
@@ -75,8 +76,8 @@ func Moving(cause error) *Error {
 	}
 }
 
-// OutcomeUnknown is a change that may or may not have happened: its connection broke
-// while it was being made durable.
+// OutcomeUnknown returns the error of a change that may or may not have happened, because the
+// connection was lost during the commit.
 func OutcomeUnknown(cause error) *Error {
 	return &Error{
 		Code: ServiceUnavailable,
@@ -87,7 +88,7 @@ func OutcomeUnknown(cause error) *Error {
 	}
 }
 
-// At says which field of a request the refusal is about.
+// At returns a copy of the error with a field.
 func (e *Error) At(param string) *Error {
 	copied := *e
 	copied.Param = param

@@ -1,5 +1,5 @@
-// Package clock is where time comes from. Nothing else in the product reads the
-// machine's clock; what needs the time is given a Clock, and tests move it.
+// Package clock is the only package that reads the machine's clock. Code that needs the time gets
+// a Clock, which tests can move.
 package clock
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Clock tells the time in UTC, truncated to milliseconds, so that a printed time fed
-// back compares equal.
+// Clock returns the time in UTC, truncated to milliseconds, so that a time that was printed and
+// parsed again compares equal.
 type Clock interface {
 	Now() time.Time
 }
@@ -21,11 +21,11 @@ type Synced struct {
 	offset  atomic.Int64
 }
 
-// NewSynced starts with no offset: until the first Adjust it tells the machine's own time.
+// NewSynced returns a clock without an offset: until the first Adjust it shows the machine's time.
 func NewSynced() *Synced { return &Synced{started: time.Now()} }
 
-// Now adds monotonic progress to the wall clock read at start: a step of the machine's
-// clock changes nothing until it is measured as an offset.
+// Now adds the monotonic time since the start to the wall clock read at the start, so that a step
+// of the machine's clock has no effect until it is measured as an offset.
 func (s *Synced) Now() time.Time {
 	offset := time.Duration(s.offset.Load())
 	return s.started.Add(time.Since(s.started) + offset).UTC().Truncate(time.Millisecond)
@@ -39,7 +39,7 @@ func (s *Synced) Adjust(reference time.Time, asked, answered time.Duration) time
 	return time.Duration(next - s.offset.Swap(next))
 }
 
-// Elapsed is monotonic time since start, the stamp that Adjust wants.
+// Elapsed returns the monotonic time since the start, for the arguments of Adjust.
 func (s *Synced) Elapsed() time.Duration { return time.Since(s.started) }
 
 // Manual is a clock that tests move.
@@ -48,29 +48,29 @@ type Manual struct {
 	now time.Time
 }
 
-// NewManual stands still at start.
+// NewManual returns a clock that stands at start.
 func NewManual(start time.Time) *Manual {
 	return &Manual{now: start.UTC().Truncate(time.Millisecond)}
 }
 
-// Now tells where the clock stands.
+// Now returns the time that the clock shows.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// Move lets time pass.
+// Move moves the clock by a duration, which may be negative.
 func (m *Manual) Move(by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = m.now.Add(by).Truncate(time.Millisecond)
 }
 
-// Stamp is a time in an answer or an event: RFC 3339 in UTC with milliseconds.
+// Stamp is a time in a response or an event: RFC 3339 in UTC with milliseconds.
 type Stamp time.Time
 
-// StampOrNil is the stamp of an optional time.
+// StampOrNil returns the stamp of an optional time.
 func StampOrNil(t *time.Time) *Stamp {
 	if t == nil {
 		return nil
@@ -84,8 +84,8 @@ func (s Stamp) String() string { return time.Time(s).UTC().Format("2006-01-02T15
 // MarshalText prints the stamp.
 func (s Stamp) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Watch measures how long something takes by monotonic time: no step of any clock, and
-// no clock that a test moves, changes it.
+// Watch measures a duration by monotonic time. Steps of the machine's clock and manual clocks do
+// not affect it.
 type Watch struct{ started time.Time }
 
 // StartWatch starts to measure.

@@ -20,31 +20,31 @@ var (
 	start = time.Date(2026, 3, 14, 9, 26, 53, 589_000_000, time.UTC)
 )
 
-// requireTold wants a time as every clock tells it.
-func requireTold(t require.TestingT, told time.Time) {
-	require.Equal(t, time.UTC, told.Location())
-	require.Equal(t, told, told.Truncate(time.Millisecond))
-	require.Equal(t, told, told.Round(0), "without the machine's own reading, which would spoil comparisons")
-	read, err := time.Parse(time.RFC3339, clock.Stamp(told).String())
+// requireForm checks that a time is in UTC, in whole milliseconds, without a monotonic reading.
+func requireForm(t require.TestingT, shown time.Time) {
+	require.Equal(t, time.UTC, shown.Location())
+	require.Equal(t, shown, shown.Truncate(time.Millisecond))
+	require.Equal(t, shown, shown.Round(0), "without the monotonic reading, which would make comparisons fail")
+	read, err := time.Parse(time.RFC3339, clock.Stamp(shown).String())
 	require.NoError(t, err)
-	require.Equal(t, told, read, "a printed time fed back compares equal")
+	require.Equal(t, shown, read, "a time that was printed and parsed again compares equal")
 }
 
-func TestSynced_TellsTheMachinesTimeUntilItIsAdjusted(t *testing.T) {
+func TestSynced_NotAdjusted_MachineTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(1_234_567 * time.Nanosecond)
 		c := clock.NewSynced()
 		for range 100 {
 			require.Equal(t, time.Now().UTC().Truncate(time.Millisecond), c.Now())
-			requireTold(t, c.Now())
+			requireForm(t, c.Now())
 			time.Sleep(777_777 * time.Nanosecond)
 		}
 		require.Equal(t, 100*777_777*time.Nanosecond, c.Elapsed())
 	})
 }
 
-func TestSynced_FollowsTheReference(t *testing.T) {
+func TestSynced_Adjusted_FollowsTheReference(t *testing.T) {
 	t.Parallel()
 	for name, offset := range map[string]time.Duration{
 		"ahead": 90 * time.Minute, "behind": -90 * time.Minute, "a little": 3 * time.Millisecond, "equal": 0, "years": 100 * 24 * 365 * time.Hour,
@@ -57,22 +57,22 @@ func TestSynced_FollowsTheReference(t *testing.T) {
 				database := func() time.Time { return time.Now().Add(offset) }
 
 				asked := c.Elapsed()
-				time.Sleep(20 * time.Millisecond) // the question travels,
+				time.Sleep(20 * time.Millisecond) // the way to the database
 				shown := database()
-				time.Sleep(20 * time.Millisecond) // and the answer
-				require.Equal(t, offset, c.Adjust(shown, asked, c.Elapsed()), "the jump is all of the offset at first")
+				time.Sleep(20 * time.Millisecond) // and back
+				require.Equal(t, offset, c.Adjust(shown, asked, c.Elapsed()), "the first jump is the whole offset")
 				require.Equal(t, database().UTC().Truncate(time.Millisecond), c.Now())
-				requireTold(t, c.Now())
+				requireForm(t, c.Now())
 
 				time.Sleep(time.Hour)
-				require.Equal(t, database().UTC().Truncate(time.Millisecond), c.Now(), "it goes on by itself")
-				require.Zero(t, c.Adjust(database(), c.Elapsed(), c.Elapsed()), "and nothing jumps when nothing moved")
+				require.Equal(t, database().UTC().Truncate(time.Millisecond), c.Now(), "the clock runs by itself")
+				require.Zero(t, c.Adjust(database(), c.Elapsed(), c.Elapsed()), "no jump while both clocks run alike")
 			})
 		})
 	}
 }
 
-func TestSynced_ReportsHowFarItJumped(t *testing.T) {
+func TestSynced_Adjust_ReturnsTheJump(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.NewSynced()
@@ -81,12 +81,12 @@ func TestSynced_ReportsHowFarItJumped(t *testing.T) {
 		require.Equal(t, -8*time.Second, c.Adjust(now.Add(-3*time.Second), 0, 0))
 		require.Equal(t, now.Add(-3*time.Second).UTC().Truncate(time.Millisecond), c.Now())
 		require.Equal(t, 3*time.Second, c.Adjust(now, 0, 0))
-		require.Equal(t, -10*time.Millisecond, c.Adjust(now, 0, 20*time.Millisecond), "the middle of question and answer counts")
-		require.Equal(t, 10*time.Millisecond, c.Adjust(now.In(time.FixedZone("there", 7200)), 0, 0), "the reference may speak of another zone")
+		require.Equal(t, -10*time.Millisecond, c.Adjust(now, 0, 20*time.Millisecond), "the reference was read in the middle of the round trip")
+		require.Equal(t, 10*time.Millisecond, c.Adjust(now.In(time.FixedZone("there", 7200)), 0, 0), "the reference may be in another time zone")
 	})
 }
 
-func TestSynced_IsSafeForConcurrentUse(t *testing.T) {
+func TestSynced_ConcurrentUse_NoRace(t *testing.T) {
 	t.Parallel()
 	c := clock.NewSynced()
 	var group sync.WaitGroup
@@ -120,7 +120,7 @@ func TestSynced_IsSafeForConcurrentUse(t *testing.T) {
 	require.WithinDuration(t, time.Now(), c.Now(), time.Minute)
 }
 
-func TestManual_MovesOnlyWhenItIsMoved(t *testing.T) {
+func TestManual_NotMoved_StandsStill(t *testing.T) {
 	t.Parallel()
 	c := clock.NewManual(start.In(time.FixedZone("there", 7200)).Add(999_999))
 	for range 2 {
@@ -132,10 +132,10 @@ func TestManual_MovesOnlyWhenItIsMoved(t *testing.T) {
 	require.Equal(t, start.Add(-time.Hour), c.Now(), "also backwards")
 	c.Move(1_999_999)
 	require.Equal(t, start.Add(-time.Hour+time.Millisecond), c.Now())
-	requireTold(t, c.Now())
+	requireForm(t, c.Now())
 }
 
-func TestManual_IsSafeForConcurrentUse(t *testing.T) {
+func TestManual_ConcurrentUse_NoRace(t *testing.T) {
 	t.Parallel()
 	c := clock.NewManual(start)
 	var group sync.WaitGroup
@@ -151,7 +151,7 @@ func TestManual_IsSafeForConcurrentUse(t *testing.T) {
 	require.Equal(t, start.Add(8*time.Second), c.Now())
 }
 
-func TestStamp(t *testing.T) {
+func TestStamp_Printed_Milliseconds(t *testing.T) {
 	t.Parallel()
 	for want, at := range map[string]time.Time{
 		"2026-03-14T09:26:53.589Z": start,
@@ -171,7 +171,7 @@ func TestStamp(t *testing.T) {
 	require.Equal(t, "null", string(encoded))
 }
 
-func TestStamp_IsReadBackAsItWas(t *testing.T) {
+func TestStamp_PrintedAndParsed_Equal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		zone := time.FixedZone("", rapid.IntRange(-50_000, 50_000).Draw(r, "zone"))

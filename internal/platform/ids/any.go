@@ -6,23 +6,23 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Any is the id of any noun, for plumbing that carries ids and knows no noun. The zero
+// Any is the id of any noun, for code that passes ids on and does not know the noun. The zero
 // value is stored as null.
 type Any struct{ bytes [16]byte }
 
-// Any forgets the noun.
+// Any returns the id without its noun.
 func (id Public[K]) Any() Any { return Any{bytes: id.ulid} }
 
-// Any forgets the noun.
+// Any returns the id without its noun.
 func (id Plain[K]) Any() Any { return Any(id) }
 
-// Derived is an id that follows from something else, a digest for example.
+// Derived returns an id with the given bytes, for example those of a digest.
 func Derived(from [16]byte) Any { return Any{bytes: from} }
 
-// From is the id of a noun again, for who knows that it is one.
+// From returns the id as one of the noun K. The caller must know that it is one.
 func From[K Kind](id Any) Public[K] { return Public[K]{ulid: id.bytes} }
 
-// IsZero tells an id that was never set.
+// IsZero reports whether the id was never set.
 func (id Any) IsZero() bool { return id.bytes == [16]byte{} }
 
 // Compare orders ids as the database does.

@@ -1,6 +1,6 @@
-// Package ids mints and reads the identifiers of the product. Each noun has a type of
-// its own, so that the compiler refuses a contact's id where a label's is wanted; all
-// of them are 16 bytes in the database, and their time is the creation time.
+// Package ids makes and parses the ids of the product. Each noun has an id type of its own, so
+// that the compiler refuses a contact's id in place of a label's. All ids are 16 bytes in the
+// database, and begin with the creation time.
 package ids
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Kind names a noun: the text in front of its public ids.
+// Kind is a noun with the prefix of its public ids.
 type Kind interface {
 	Prefix() string
 }
@@ -48,7 +48,7 @@ func MustParse[K Kind](text string) Public[K] {
 	return id
 }
 
-// Floor is the smallest id of a moment: the bound of a partition or of a time filter.
+// Floor returns the smallest id of a time: the bound of a partition or of a time filter.
 func Floor[K Kind](at time.Time) Public[K] {
 	var id Public[K]
 	if at.UnixMilli() > 0 {
@@ -57,7 +57,7 @@ func Floor[K Kind](at time.Time) Public[K] {
 	return id
 }
 
-// Ceiling is greater than every id: where a descending list starts.
+// Ceiling returns an id that is greater than every other: the start of a descending list.
 func Ceiling[K Kind]() Public[K] {
 	var id Public[K]
 	for i := range id.ulid {
@@ -66,10 +66,10 @@ func Ceiling[K Kind]() Public[K] {
 	return id
 }
 
-// CreatedAt is the moment the id was minted.
+// CreatedAt returns the time at which the id was made.
 func (id Public[K]) CreatedAt() time.Time { return id.ulid.Timestamp().UTC() }
 
-// IsZero tells an id that was never set.
+// IsZero reports whether the id was never set.
 func (id Public[K]) IsZero() bool { return id.ulid.IsZero() }
 
 func (id Public[K]) String() string {

@@ -30,14 +30,14 @@ type (
 
 var start = time.Date(2026, 3, 14, 9, 26, 53, 589_000_000, time.UTC)
 
-// moments are times with milliseconds, as the product's clock tells them.
+// moments generates times in whole milliseconds, as the product's clock shows them.
 func moments() *rapid.Generator[time.Time] {
 	return rapid.Custom(func(r *rapid.T) time.Time {
 		return time.UnixMilli(rapid.Int64Range(0, 1<<48-1).Draw(r, "ms")).UTC()
 	})
 }
 
-func TestPublic_ReadsWhatItPrints(t *testing.T) {
+func TestPublic_PrintedAndParsed_Equal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		at := moments().Draw(r, "at")
@@ -53,14 +53,14 @@ func TestPublic_ReadsWhatItPrints(t *testing.T) {
 
 		encoded, err := json.Marshal(map[zebraID]zebraID{id: id})
 		require.NoError(r, err)
-		require.Equal(r, `{"`+id.String()+`":"`+id.String()+`"}`, string(encoded), "also as the name of a member")
+		require.Equal(r, `{"`+id.String()+`":"`+id.String()+`"}`, string(encoded), "also as the key of an object")
 		var decoded map[zebraID]zebraID
 		require.NoError(r, json.Unmarshal(encoded, &decoded))
 		require.Equal(r, id, decoded[id])
 	})
 }
 
-func TestParse_AcceptsOnlyThePrintedForm(t *testing.T) {
+func TestParse_OtherForms_Refused(t *testing.T) {
 	t.Parallel()
 	good := ids.New[zebra](start).String()
 	digits := strings.TrimPrefix(good, "zbr_")
@@ -81,11 +81,11 @@ func TestParse_AcceptsOnlyThePrintedForm(t *testing.T) {
 		require.Error(t, err, "%s: %q", name, text)
 		id := ids.MustParse[zebra](good)
 		require.Error(t, id.UnmarshalText([]byte(text)), name)
-		require.True(t, id.IsZero(), "what could not be read leaves no id behind")
+		require.True(t, id.IsZero(), "an id that cannot be parsed is zero")
 		require.Panics(t, func() { ids.MustParse[zebra](text) })
 	}
 	_, err := ids.Parse[ape](good)
-	require.Error(t, err, "an id is of one kind")
+	require.Error(t, err, "an id of another kind is refused")
 	for _, edge := range []string{"zbr_00000000000000000000000000", "zbr_7ZZZZZZZZZZZZZZZZZZZZZZZZZ"} {
 		id, err := ids.Parse[zebra](edge)
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestParse_AcceptsOnlyThePrintedForm(t *testing.T) {
 	}
 }
 
-func TestParse_AcceptsOnlyThePrintedForm_OfAnyText(t *testing.T) {
+func TestParse_AnyText_OnlyThePrintedFormAccepted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		text := rapid.OneOf(
@@ -105,8 +105,8 @@ func TestParse_AcceptsOnlyThePrintedForm_OfAnyText(t *testing.T) {
 	})
 }
 
-// TestNew_KeepsTheOrderOfMinting: also while others mint for milliseconds around it.
-func TestNew_KeepsTheOrderOfMinting(t *testing.T) {
+// The ids of a millisecond keep their order also while ids of other milliseconds are made.
+func TestNew_ManyInAMillisecond_InOrder(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
 	minted := make([]string, count)
@@ -115,13 +115,13 @@ func TestNew_KeepsTheOrderOfMinting(t *testing.T) {
 		minted[i] = ids.New[zebra](at).String()
 		ids.New[zebra](at.Add(-time.Millisecond))
 		ids.New[zebra](at.Add(time.Second))
-		ids.New[zebra](at.Add(time.Duration(i%1_000) * 4096 * time.Millisecond)) // whatever their distance
+		ids.New[zebra](at.Add(time.Duration(i%1_000) * 4096 * time.Millisecond)) // at various distances
 	}
 	require.True(t, slices.IsSorted(minted))
 	require.Len(t, slices.Compact(minted), count)
 }
 
-func TestNew_NeverMintsTwice(t *testing.T) {
+func TestNew_Concurrent_Unique(t *testing.T) {
 	t.Parallel()
 	const minters, each = 16, 2_000
 	minted := make([][]zebraID, minters)
@@ -136,7 +136,7 @@ func TestNew_NeverMintsTwice(t *testing.T) {
 	group.Wait()
 	seen := map[zebraID]bool{}
 	for _, own := range minted {
-		require.True(t, slices.IsSortedFunc(own, func(a, b zebraID) int { return strings.Compare(a.String(), b.String()) }), "each minter sees its own in order")
+		require.True(t, slices.IsSortedFunc(own, func(a, b zebraID) int { return strings.Compare(a.String(), b.String()) }), "the ids of each goroutine are in order")
 		for _, id := range own {
 			seen[id] = true
 		}
@@ -144,7 +144,7 @@ func TestNew_NeverMintsTwice(t *testing.T) {
 	require.Len(t, seen, minters*each)
 }
 
-func TestFloorAndCeiling_SurroundEveryIdOfAMoment(t *testing.T) {
+func TestFloorAndCeiling_AnyTime_AroundItsIDs(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "zbr_7ZZZZZZZZZZZZZZZZZZZZZZZZZ", ids.Ceiling[zebra]().String())
 	rapid.Check(t, func(r *rapid.T) {
@@ -158,11 +158,11 @@ func TestFloorAndCeiling_SurroundEveryIdOfAMoment(t *testing.T) {
 		}
 	})
 	for _, early := range []time.Time{{}, time.Unix(0, 0), time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)} {
-		require.True(t, ids.Floor[zebra](early).IsZero(), "before the epoch everything lies above the floor")
+		require.True(t, ids.Floor[zebra](early).IsZero(), "the floor of a time before 1970 is zero")
 	}
 }
 
-func TestPlain_ReadsWhatItPrints(t *testing.T) {
+func TestPlain_PrintedAndParsed_Equal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		at := moments().Draw(r, "at")
@@ -186,7 +186,7 @@ func TestPlain_ReadsWhatItPrints(t *testing.T) {
 	require.True(t, zebraID{}.IsZero())
 }
 
-func TestParsePlain_AcceptsOnlyThePrintedForm(t *testing.T) {
+func TestParsePlain_OtherForms_Refused(t *testing.T) {
 	t.Parallel()
 	good := "019cebab-8995-77b9-aad0-d83edc5a47e2"
 	for name, text := range map[string]string{
@@ -209,7 +209,7 @@ func TestParsePlain_AcceptsOnlyThePrintedForm(t *testing.T) {
 	})
 }
 
-func TestPlain_KeepsTheOrderOfMinting(t *testing.T) {
+func TestPlain_ManyInAMillisecond_InOrder(t *testing.T) {
 	t.Parallel()
 	const count = 10_000
 	minted := make([]ids.Org, count)

@@ -10,12 +10,13 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// moments is how many milliseconds keep their sequence at the same time, the most recently
-// used: callers read the clock before they mint, so neighbouring milliseconds interleave.
+// moments is the number of milliseconds whose sequences are kept, the most recently used ones.
+// Several are needed because callers read the clock before they make an id, so that ids of
+// neighbouring milliseconds interleave.
 const moments = 4096
 
-// sequence is what was minted last for a millisecond. The next id is a random step
-// above it, so that ids of one millisecond keep the order in which they were minted.
+// sequence is the random part of the last id of a millisecond. The next id is a random step above
+// it, so that the ids of one millisecond are in the order in which they were made.
 type sequence struct {
 	high uint16
 	low  uint64
@@ -48,7 +49,7 @@ func mint(at time.Time) ulid.ULID {
 	defer minted.Unlock()
 	last, found := minted.sequences.Get(ms)
 	if !found {
-		// The top bit is left free: a sequence that starts high does not run over.
+		// The highest bit starts as zero, so that a sequence does not overflow.
 		last = &sequence{high: binary.BigEndian.Uint16(random[:2]) >> 1, low: binary.BigEndian.Uint64(random[2:])}
 		minted.sequences.Add(ms, last)
 	} else {

@@ -6,12 +6,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Plain is an id without a prefix, a UUIDv7 in lower case: organizations, teams, users,
-// keys and accounts. K is only a mark that keeps the nouns apart.
+// Plain is an id without a prefix, a UUIDv7 in lower case: of organizations, teams, users, keys
+// and accounts. K only makes the types of different nouns different.
 type Plain[K any] struct{ bytes [16]byte }
 
-// Org is the tenant. It lives here because every layer, the database included, must be
-// able to name whose row it touches.
+// Org is the id of an organization, the tenant. It is declared here because every layer needs it.
 type Org = Plain[orgKind]
 
 type orgKind struct{}
@@ -36,10 +35,10 @@ func ParsePlain[K any](text string) (Plain[K], error) {
 	return Plain[K]{bytes: parsed.Bytes}, nil
 }
 
-// IsZero tells an id that was never set.
+// IsZero reports whether the id was never set.
 func (id Plain[K]) IsZero() bool { return id.bytes == [16]byte{} }
 
-// CreatedAt is the moment the id was minted.
+// CreatedAt returns the time at which the id was made.
 func (id Plain[K]) CreatedAt() time.Time {
 	var ms int64
 	for _, b := range id.bytes[:6] {
@@ -50,7 +49,7 @@ func (id Plain[K]) CreatedAt() time.Time {
 
 func (id Plain[K]) String() string { return pgtype.UUID{Bytes: id.bytes, Valid: true}.String() }
 
-// Bytes are the 16 bytes, for keys and associated data.
+// Bytes returns the 16 bytes, for keys and associated data.
 func (id Plain[K]) Bytes() []byte { return id.bytes[:] }
 
 // MarshalText prints the id.

@@ -14,14 +14,14 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// rowOf is what PostgreSQL makes of an id in a uuid column.
+// rowOf is an id that was read from a uuid column, and its text.
 type rowOf[T any] struct {
 	ID   T
 	Text string
 	None *T
 }
 
-func TestIds_AreUUIDsInTheDatabase(t *testing.T) {
+func TestIDs_InPostgres_AreUUIDs(t *testing.T) {
 	t.Parallel()
 	whole := pgtest.Open(t).System("a test of ids")
 	const sql = `SELECT @id::uuid AS id, @id::uuid::text AS text, NULL::uuid AS none`
@@ -33,7 +33,7 @@ func TestIds_AreUUIDsInTheDatabase(t *testing.T) {
 		require.Nil(t, stored.None)
 		again, err := postgres.One[zebraID](t.Context(), whole, `SELECT @text::text::uuid`, postgres.Args{"text": stored.Text})
 		require.NoError(t, err)
-		require.Equal(t, public, again, "the uuid as a person copies it is the same id")
+		require.Equal(t, public, again, "the text of the uuid is the same id")
 
 		plain := ids.NewPlain[zebra](start)
 		team, err := postgres.One[rowOf[teamID]](t.Context(), whole, sql, postgres.Args{"id": plain})
@@ -43,8 +43,8 @@ func TestIds_AreUUIDsInTheDatabase(t *testing.T) {
 	}
 }
 
-// TestIds_SortInTheDatabaseAsTheyWereMinted is why a list by id is a list by creation.
-func TestIds_SortInTheDatabaseAsTheyWereMinted(t *testing.T) {
+// A list that is ordered by id is therefore ordered by creation.
+func TestIDs_SortedByPostgres_InTheOrderOfCreation(t *testing.T) {
 	t.Parallel()
 	whole := pgtest.Open(t).System("a test of ids")
 	const count = 2_000
@@ -62,6 +62,6 @@ func TestIds_SortInTheDatabaseAsTheyWereMinted(t *testing.T) {
 	later, err := postgres.Many[zebraID](t.Context(), whole, `SELECT id FROM unnest(@ids::uuid[]) id WHERE id >= @from AND id < @to ORDER BY id`,
 		postgres.Args{"ids": shuffled, "from": ids.Floor[zebra](middle), "to": ids.Ceiling[zebra]()})
 	require.NoError(t, err)
-	require.Equal(t, minted[1_000:], later, "a floor parts what was minted before from what was minted since")
-	require.True(t, slices.IsSortedFunc(sorted, func(a, b zebraID) int { return strings.Compare(a.String(), b.String()) }), "and text sorts the same")
+	require.Equal(t, minted[1_000:], later, "the floor of a time is between the ids before and after it")
+	require.True(t, slices.IsSortedFunc(sorted, func(a, b zebraID) int { return strings.Compare(a.String(), b.String()) }), "the texts sort the same")
 }

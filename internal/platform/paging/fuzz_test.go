@@ -10,8 +10,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/paging"
 )
 
-// issued are cursors that Seal made for listed under the newer key. They are written down
-// because a fuzzing process must know those of another; each must open for ever.
+// issued are cursors that Seal made for the list `listed` with the newer key. They are constants
+// because each fuzzing process needs the same ones. Each must open for ever.
 var (
 	listed = paging.List{Name: "listLabels", Filters: "/?"}
 	issued = map[string]string{
@@ -21,7 +21,7 @@ var (
 	}
 )
 
-// FuzzCursor demands that only what Seal made opens, and only for its own list.
+// FuzzCursor checks that a cursor opens only if Seal made it, and only for its own list.
 func FuzzCursor(f *testing.F) {
 	c := cursors(f, newer, older)
 	for cursor := range issued {

@@ -19,7 +19,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/sealed"
 )
 
-// position is where a walk by two columns stands.
+// position is the position of a list that is ordered by two columns.
 type position struct {
 	At time.Time `json:"at"`
 	ID string    `json:"id"`
@@ -47,7 +47,7 @@ func seal(t testing.TB, c *paging.Cursors, list paging.List, at position) string
 	return cursor
 }
 
-// requireInvalid wants the one fault that every bad cursor is.
+// requireInvalid checks that a cursor is refused with the fault of invalid cursors.
 func requireInvalid(t testing.TB, c *paging.Cursors, list paging.List, cursor, why string) {
 	t.Helper()
 	opened, err := paging.Open[position](c, list, cursor)
@@ -63,7 +63,7 @@ func labelsOf(org ids.Org) paging.List {
 
 const rounds = 10_000
 
-func TestOpen_ReturnsWhatWasSealed(t *testing.T) {
+func TestOpen_SealedPosition_ReturnsIt(t *testing.T) {
 	t.Parallel()
 	c := cursors(t, newer)
 	seen := map[string]bool{}
@@ -78,10 +78,10 @@ func TestOpen_ReturnsWhatWasSealed(t *testing.T) {
 		require.Regexp(t, `^[A-Za-z0-9_-]+$`, cursor, "a cursor needs no escaping in a URL")
 		seen[cursor] = true
 	}
-	require.Len(t, seen, rounds, "two cursors never look alike")
+	require.Len(t, seen, rounds, "each cursor is different")
 }
 
-func TestOpen_RefusesEveryMutation(t *testing.T) {
+func TestOpen_ChangedCursor_Refused(t *testing.T) {
 	t.Parallel()
 	c := cursors(t, newer)
 	list := labelsOf(ids.NewOrg(start))
@@ -98,7 +98,7 @@ func TestOpen_RefusesEveryMutation(t *testing.T) {
 	require.Len(t, kinds, len(mutations))
 }
 
-// mutations are the ways in which a cursor is changed; each changes it for certain.
+// mutations are functions that change a cursor. Each result differs from the cursor.
 var mutations = map[string]func(random *rand.Rand, cursor string) string{
 	"a bit of the text": func(random *rand.Rand, cursor string) string {
 		changed := []byte(cursor)
@@ -155,8 +155,8 @@ var mutations = map[string]func(random *rand.Rand, cursor string) string{
 	},
 }
 
-// trailing changes the bits of the last character that stand for no byte. A cursor without
-// such bits loses its last character instead.
+// trailing changes the unused bits of the last character. It cuts the last character of a cursor
+// without unused bits.
 func trailing(random *rand.Rand, cursor string) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	spare := map[int]int{2: 4, 3: 2}[len(cursor)%4]
@@ -177,7 +177,7 @@ func mutate(random *rand.Rand, cursor string) (kind, mutated string) {
 	return kind, mutations[kind](random, cursor)
 }
 
-func TestOpen_BelongsToOneWalk(t *testing.T) {
+func TestOpen_OtherList_Refused(t *testing.T) {
 	t.Parallel()
 	c := cursors(t, newer)
 	rapid.Check(t, func(r *rapid.T) {
@@ -206,7 +206,7 @@ func TestOpen_BelongsToOneWalk(t *testing.T) {
 	requireInvalid(t, c, paging.List{Org: org, Name: "listLabels/?"}, cursor, "name and filters run together")
 }
 
-func TestOpen_SurvivesARotationOfKeys(t *testing.T) {
+func TestOpen_KeysRotated_OldCursorsOpen(t *testing.T) {
 	t.Parallel()
 	before, during, after := cursors(t, older), cursors(t, newer, older), cursors(t, newer)
 	list := labelsOf(ids.NewOrg(start))
@@ -226,7 +226,7 @@ func TestOpen_SurvivesARotationOfKeys(t *testing.T) {
 	}
 }
 
-func TestOpen_AcceptsNothingThatWasSealedForAnotherPurpose(t *testing.T) {
+func TestOpen_SealedForAnotherPurpose_Refused(t *testing.T) {
 	t.Parallel()
 	ring, err := sealed.NewKeyring([]string{newer})
 	require.NoError(t, err)
@@ -239,7 +239,7 @@ func TestOpen_AcceptsNothingThatWasSealedForAnotherPurpose(t *testing.T) {
 	}
 }
 
-func TestOpen_RefusesAPositionOfAnotherKind(t *testing.T) {
+func TestOpen_PositionOfAnotherType_Refused(t *testing.T) {
 	t.Parallel()
 	c := cursors(t, newer)
 	list := labelsOf(ids.NewOrg(start))
@@ -252,7 +252,7 @@ func TestOpen_RefusesAPositionOfAnotherKind(t *testing.T) {
 	require.Error(t, err, "a position must be JSON")
 }
 
-func TestOpen_LooksAtNoMoreThanACursorCanBe(t *testing.T) {
+func TestOpen_TooLong_RefusedUndecoded(t *testing.T) {
 	t.Parallel()
 	c := cursors(t, newer)
 	list := labelsOf(ids.NewOrg(start))
@@ -261,7 +261,7 @@ func TestOpen_LooksAtNoMoreThanACursorCanBe(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestCut_OneRowMoreThanTheLimit_HasNext(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Int(), 0, 12).Draw(r, "rows")

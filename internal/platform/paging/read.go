@@ -35,17 +35,17 @@ func bind[P any](args postgres.Args, slice Slice[P]) postgres.Args {
 	return args
 }
 
-// greatest is the id after which a list begins that shows the newest first.
+// greatest is the start of a list that shows the newest first.
 var greatest = pgtype.UUID{ //nolint:gochecknoglobals // a constant
 	Bytes: [16]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, Valid: true,
 }
 
-// MaxRead is how many rows one call reads for a filter that no index serves.
+// MaxRead is the largest number of rows that one call reads for a filter without an index.
 const MaxRead = 10_000
 
-// Walk is a list with a filter that no index serves. Its statement reads at most @read rows
-// in the order of the list and returns those that match, @limit at most, and the last row
-// that it read, from where the next call goes on.
+// Walk is a list with a filter without an index. Its statement reads at most @read rows in the
+// order of the list. It returns at most @limit rows that match, and the last row that it read,
+// after which the next call starts.
 type Walk struct {
 	// Columns are what the statement returns. Empty means all columns of Rows.
 	Columns string
@@ -57,7 +57,7 @@ type Walk struct {
 	Filter string
 }
 
-// SQL is the statement. Its rows are read by ReadWalk.
+// SQL returns the statement. ReadWalk reads its rows.
 func (w Walk) SQL() string {
 	columns := `*`
 	if w.Columns != "" {
@@ -77,17 +77,17 @@ ORDER BY ` + w.Order + `
 LIMIT @limit`
 }
 
-// Mark is what a Walk says of a row. The struct into which its rows are read embeds it.
+// Mark holds the columns that a Walk adds to a row. The struct of its rows embeds it.
 type Mark struct {
 	Matches bool
-	// LastRead is true for the row at which the statement stopped to read.
+	// LastRead is true for the last row that the statement read.
 	LastRead bool
 }
 
 func (m Mark) mark() Mark { return m }
 
-// ReadWalk is Read for a Walk. A page may have fewer rows than the limit, or none, and still
-// say where the list goes on.
+// ReadWalk is Read for a Walk. A page may have fewer rows than the limit, or none, and still have
+// a next page.
 func ReadWalk[R interface{ mark() Mark }, T, P any](
 	ctx context.Context, scope postgres.Scope, sql string, args postgres.Args, slice Slice[P], row func(R) T, position func(T) P,
 ) (Page[T, P], error) {

@@ -27,9 +27,9 @@ SELECT id, id % @divisor AS parity
 FROM generate_series(1, @count::int) AS id
 WHERE id < @after`
 
-// TestReadWalk_FollowedToTheEnd_ShowsEachMatchOnce walks lists of all sizes with all limits,
+// TestReadWalk_AllPages_EachMatchOnce walks lists of all sizes with all limits,
 // whether or not a page is cut short by the bound on the rows that are read.
-func TestReadWalk_FollowedToTheEnd_ShowsEachMatchOnce(t *testing.T) {
+func TestReadWalk_AllPages_EachMatchOnce(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	sql := paging.Walk{Rows: sqlThings, Order: `id DESC`, Filter: `CASE WHEN parity = 0 THEN true END`}.SQL()
@@ -59,7 +59,7 @@ func TestReadWalk_FollowedToTheEnd_ShowsEachMatchOnce(t *testing.T) {
 	})
 }
 
-func TestReadWalk_MatchBeyondTheBound_ComesWithALaterPage(t *testing.T) {
+func TestReadWalk_MatchBeyondTheBound_OnALaterPage(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	sql := paging.Walk{Rows: sqlThings, Order: `id DESC`, Filter: `id = 1`}.SQL()
@@ -87,7 +87,7 @@ type idRow struct {
 	Number int
 }
 
-func TestRead_FirstPage_BeginsAtTheGreatestID(t *testing.T) {
+func TestRead_FirstPage_StartsAtTheGreatestID(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	const sql = `

@@ -1,5 +1,5 @@
-// Package patch tells an absent field from a null one and from a value, which PATCH
-// bodies need and plain Go structs cannot say.
+// Package patch distinguishes an absent field, null and a value in PATCH bodies, which plain Go
+// structs cannot.
 package patch
 
 import (
@@ -14,10 +14,10 @@ type Field[T any] struct {
 	Value T
 }
 
-// To sets a field to a value, for callers that build a patch in Go.
+// To returns a field with a value.
 func To[T any](value T) Field[T] { return Field[T]{Set: true, Value: value} }
 
-// Clear sets a field to null.
+// Clear returns a field that is null.
 func Clear[T any]() Field[T] { return Field[T]{Set: true, Null: true} }
 
 // UnmarshalJSON is called only when the field is present.
@@ -30,7 +30,7 @@ func (f *Field[T]) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &f.Value)
 }
 
-// Apply writes the field to target when it is present and reports whether target changed.
+// Apply writes the field to target when it is present, and reports whether target changed.
 func Apply[T comparable](f Field[T], target *T) bool {
 	if !f.Set || *target == f.Value {
 		return false

@@ -25,7 +25,7 @@ type body struct {
 	Raw    patch.Field[json.RawMessage]   `json:"raw"`
 }
 
-// decoders are the standard one and the one that requests go through: they must agree.
+// decoders are encoding/json and the decoder of requests, which must agree.
 func decoders(t testing.TB) map[string]func(text string) (body, error) {
 	t.Helper()
 	return map[string]func(string) (body, error){
@@ -38,7 +38,7 @@ func decoders(t testing.TB) map[string]func(text string) (body, error) {
 	}
 }
 
-func TestField_TellsAbsentFromNullFromAValue(t *testing.T) {
+func TestField_AbsentNullAndValue_Distinct(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text string
@@ -77,7 +77,7 @@ func TestField_TellsAbsentFromNullFromAValue(t *testing.T) {
 	}
 }
 
-func TestField_RefusesAValueOfAnotherType(t *testing.T) {
+func TestField_WrongType_Refused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"text":1}`, `{"number":"1"}`, `{"number":1.5}`, `{"flag":0}`, `{"list":{}}`, `{"object":[]}`, `{"free":"x"}`} {
 		for decoder, decode := range decoders(t) {
@@ -87,7 +87,7 @@ func TestField_RefusesAValueOfAnotherType(t *testing.T) {
 	}
 }
 
-func TestField_ReadsAnyString(t *testing.T) {
+func TestField_AnyString_ReadBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		value := rapid.String().Draw(r, "value")
@@ -99,7 +99,7 @@ func TestField_ReadsAnyString(t *testing.T) {
 	})
 }
 
-func TestApply(t *testing.T) {
+func TestApply_EachCase_ReportsChange(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		field   patch.Field[string]
@@ -128,7 +128,7 @@ func TestApply(t *testing.T) {
 		before, value := rapid.IntRange(-2, 2).Draw(r, "before"), rapid.IntRange(-2, 2).Draw(r, "value")
 		field := rapid.SampledFrom([]patch.Field[int]{{}, patch.To(value), patch.Clear[int]()}).Draw(r, "field")
 		target := before
-		require.Equal(r, patch.Apply(field, &target), target != before, "it reports exactly what it did")
-		require.False(r, patch.Apply(field, &target), "and does nothing a second time")
+		require.Equal(r, patch.Apply(field, &target), target != before, "it reports whether the target changed")
+		require.False(r, patch.Apply(field, &target), "a second time it changes nothing")
 	})
 }

@@ -1,5 +1,5 @@
-// Package phone reads telephone numbers in E.164 and tells which of them are one number in
-// several national forms.
+// Package phone parses telephone numbers in E.164, and knows which numbers are national forms of
+// the same number.
 package phone
 
 import "strings"
@@ -32,13 +32,13 @@ func allDigits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// Key is equal for the national forms of one number, in which the network may answer with
-// another form than it was asked for. Numbers of two people never have one key.
+// Key returns the same key for all national forms of one number, because the messaging network
+// may answer with another form than we sent. Numbers of different people have different keys.
 //
 //   - Brazil: mobile numbers got a ninth digit, a 9 before those that start with 6 to 9.
 //     Eight digits that start otherwise are a landline.
-//   - Mexico: the 1 that once told mobile numbers from others.
-//   - Argentina: the 9 that tells mobile numbers called from abroad.
+//   - Mexico: the 1 that was once written before mobile numbers.
+//   - Argentina: the 9 that is written before mobile numbers when they are called from abroad.
 func Key(number string) string {
 	digits := strings.TrimPrefix(number, "+")
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/phone"
 )
 
-func TestParse(t *testing.T) {
+func TestParse_Forms_OneNumber(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"+351910000001": "+351910000001", "351910000001": "+351910000001", "1234567": "+1234567", "+123456789012345": "+123456789012345",
@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestPrefix(t *testing.T) {
+func TestPrefix_WithAndWithoutPlus_Parsed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"+": "+", "+3": "+3", "3": "+3", "35191": "+35191"} {
 		prefix, ok := phone.Prefix(text)
@@ -41,7 +41,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-func TestKey_IsOneForTheFormsOfANumber(t *testing.T) {
+func TestKey_NationalForms_OneKey(t *testing.T) {
 	t.Parallel()
 	for _, forms := range [][]string{
 		{"+5531987654321", "+553187654321"},
@@ -59,8 +59,8 @@ func TestKey_IsOneForTheFormsOfANumber(t *testing.T) {
 	}
 }
 
-// TestKey_OfAnyNumber: a key is a number again, its own key, and in most countries the number.
-func TestKey_OfAnyNumber(t *testing.T) {
+// A key is a number, and its own key. In most countries it is the number itself.
+func TestKey_AnyNumber_KeyIsANumberAndItsOwnKey(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		number := "+" + rapid.StringMatching(`(55|52|521|54|549|1|351)?[1-9][0-9]{6,11}`).Draw(r, "number")

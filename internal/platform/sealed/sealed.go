@@ -1,6 +1,6 @@
-// Package sealed keeps secrets at rest. A Keyring is built from the operator's master
-// keys; each purpose gets keys of its own derived from them, so that a cursor can never
-// be opened as a stored answer. The first master key seals, all of them open.
+// Package sealed encrypts stored secrets. A Keyring is built from the operator's master keys.
+// Each purpose has derived keys of its own, so that a cursor can never be opened as a stored
+// answer. The first master key seals; all of them open.
 package sealed
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// KeyBytes is the length of a master key.
+// KeyBytes is the length of a master key in bytes.
 const KeyBytes = 32
 
 // Keyring derives the keys of every purpose.
@@ -98,18 +98,19 @@ func keyID(material []byte) uint32 {
 	return binary.BigEndian.Uint32(digest[:4]) | 1
 }
 
-// Seal encrypts value for one place: the same identity is needed to open it, so a
-// ciphertext moved to another row is worthless.
+// Seal encrypts a value. Open needs the same identity, so that a ciphertext that was copied to
+// another row cannot be opened.
 func (b *Box) Seal(value, identity []byte) ([]byte, error) {
 	return b.primitive.Encrypt(value, identity)
 }
 
-// Open returns what Seal was given, or an error that says nothing more.
+// Open returns the value that was sealed. Its error gives no details.
 func (b *Box) Open(value, identity []byte) ([]byte, error) {
 	return b.primitive.Decrypt(value, identity)
 }
 
-// MAC recognises values without keeping them; a reader of the database cannot try them out.
+// MAC makes fingerprints of values. A reader of the database cannot guess a value and check it,
+// because that needs the key.
 type MAC struct{ keys [][]byte }
 
 // MAC derives the keys of a purpose from every master key.
@@ -125,10 +126,10 @@ func (k *Keyring) MAC(purpose string) (*MAC, error) {
 	return mac, nil
 }
 
-// Sum is the fingerprint of the parts under the newest key.
+// Sum returns the fingerprint of the parts with the newest key.
 func (m *MAC) Sum(parts ...[]byte) []byte { return sum(m.keys[0], parts) }
 
-// Matches tells whether fingerprint belongs to the parts under any key, in constant time.
+// Matches reports in constant time whether any key gives the parts this fingerprint.
 func (m *MAC) Matches(fingerprint []byte, parts ...[]byte) bool {
 	for _, key := range m.keys {
 		if hmac.Equal(fingerprint, sum(key, parts)) {
@@ -138,7 +139,7 @@ func (m *MAC) Matches(fingerprint []byte, parts ...[]byte) bool {
 	return false
 }
 
-// sum writes the length before each part, so that parts cannot be shifted into each other.
+// sum hashes the length before each part, so that ("ab", "c") and ("a", "bc") differ.
 func sum(key []byte, parts [][]byte) []byte {
 	digest := hmac.New(sha256.New, key)
 	var length [8]byte

@@ -29,7 +29,7 @@ func box(t *testing.T, purpose string, keys ...string) *sealed.Box {
 	return b
 }
 
-func TestBox_OpensOnlyWhatItSealedForThatPlace(t *testing.T) {
+func TestBox_OtherIdentityOrChanged_DoesNotOpen(t *testing.T) {
 	t.Parallel()
 	b := box(t, "answers", key(t))
 	rapid.Check(t, func(t *rapid.T) {
@@ -50,7 +50,7 @@ func TestBox_OpensOnlyWhatItSealedForThatPlace(t *testing.T) {
 	})
 }
 
-func TestBox_Rotation(t *testing.T) {
+func TestBox_KeysRotated_OldValuesOpen(t *testing.T) {
 	t.Parallel()
 	older, newer := key(t), key(t)
 	before, during, after := box(t, "p", older), box(t, "p", newer, older), box(t, "p", newer)
@@ -58,10 +58,10 @@ func TestBox_Rotation(t *testing.T) {
 	require.NoError(t, err)
 
 	opened, err := during.Open(ciphertext, nil)
-	require.NoError(t, err, "an older key opens while it is listed")
+	require.NoError(t, err, "an older key opens while it is in the ring")
 	require.Equal(t, "value", string(opened))
 	_, err = after.Open(ciphertext, nil)
-	require.Error(t, err, "a key that was taken out opens nothing")
+	require.Error(t, err, "a removed key does not open")
 
 	ciphertext, err = during.Seal([]byte("value"), nil)
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestBox_Rotation(t *testing.T) {
 	require.NoError(t, err, "the first key seals")
 }
 
-func TestBox_PurposesDoNotMix(t *testing.T) {
+func TestBox_OtherPurpose_DoesNotOpen(t *testing.T) {
 	t.Parallel()
 	master := key(t)
 	ciphertext, err := box(t, "cursor", master).Seal([]byte("value"), nil)
@@ -78,7 +78,7 @@ func TestBox_PurposesDoNotMix(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestMAC(t *testing.T) {
+func TestMAC_SameParts_Match(t *testing.T) {
 	t.Parallel()
 	older, newer := key(t), key(t)
 	mac := func(keys ...string) *sealed.MAC {
@@ -90,12 +90,12 @@ func TestMAC(t *testing.T) {
 	}
 	fingerprint := mac(older).Sum([]byte("POST"), []byte("/labels"))
 	require.True(t, mac(newer, older).Matches(fingerprint, []byte("POST"), []byte("/labels")))
-	require.False(t, mac(newer, older).Matches(fingerprint, []byte("POS"), []byte("T/labels")), "parts do not shift")
+	require.False(t, mac(newer, older).Matches(fingerprint, []byte("POS"), []byte("T/labels")), "the borders of the parts count")
 	require.False(t, mac(newer).Matches(fingerprint, []byte("POST"), []byte("/labels")))
 	require.False(t, mac(older).Matches(nil))
 }
 
-func TestNewKeyring_RefusesWeakKeys(t *testing.T) {
+func TestNewKeyring_WeakKeys_Refused(t *testing.T) {
 	t.Parallel()
 	for _, keys := range [][]string{nil, {""}, {"short"}, {base64.StdEncoding.EncodeToString([]byte("sixteen bytes ..")), key(t)}} {
 		_, err := sealed.NewKeyring(keys)

@@ -1,6 +1,6 @@
-// Package signature signs webhook bodies and verifies what was signed. A header holds the
-// time and one HMAC-SHA256 for each active secret, over `<t>.<raw body>`; the key is the
-// secret's text as its owner was shown it. It keeps no secrets and reads no clock.
+// Package signature signs webhook bodies and verifies signatures. A header holds the time and one
+// HMAC-SHA256 for each active secret, over `<t>.<raw body>`. The HMAC key is the text of the secret
+// as its owner sees it. The package stores no secrets and reads no clock.
 package signature
 
 import (
@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// Header is where a delivery carries its signatures.
+	// Header is the header with the signatures of a delivery.
 	Header = "X-Svc-Signature"
-	// Header256 is where customer.* events also carry the body's signature without a time.
+	// Header256 is the additional header of customer.* events: the body's signature without a time.
 	Header256 = "X-Svc-Signature-256"
-	// Tolerance is how far from their own time receivers let the time of a signature be.
+	// Tolerance is the largest difference between a signature's time and the receiver's time.
 	Tolerance = 300 * time.Second
-	// SecretLength is how many characters a secret has.
+	// SecretLength is the number of characters of a secret.
 	SecretLength = 43
 
 	secretBytes = 32
 	digits      = 2 * sha256.Size // of a signature in hexadecimal
 )
 
-// NewSecret is a signing secret to be shown once: characters that mean 32 random bytes.
+// NewSecret returns a new signing secret: 32 random bytes in base64.
 func NewSecret() string {
 	var random [secretBytes]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// Sign is the header of one attempt: its time in whole seconds, then one v1 for each
-// secret in the order given.
+// Sign returns the header of one attempt: its time in whole seconds, then one v1 for each secret,
+// in the order given.
 func Sign(at time.Time, body []byte, secrets ...string) string {
 	header := make([]byte, 0, len("t=")+20+len(secrets)*(len(",v1=")+digits))
 	header = append(header, "t="...)
@@ -52,15 +52,15 @@ func Sign(at time.Time, body []byte, secrets ...string) string {
 	return string(header)
 }
 
-// Sign256 is the body's signature under one secret, without a time: it proves who sent
-// it, never when.
+// Sign256 returns the body's signature with one secret, without a time. It proves the sender, but
+// not when the body was sent.
 func Sign256(body []byte, secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return string(hex.AppendEncode([]byte("sha256="), mac.Sum(nil)))
 }
 
-// timed has hashed everything that a v1 covers.
+// timed returns the HMAC of `<stamp>.<body>`, which a v1 covers.
 func timed(secret string, stamp, body []byte) hash.Hash {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(stamp)

@@ -28,7 +28,7 @@ const (
 
 var signedAt = time.Unix(1_700_000_000, 0)
 
-func TestSign_AgreesWithOpenSSL(t *testing.T) {
+func TestSign_KnownValues_OfOpenSSL(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "t=1700000000,v1="+byOlder, signature.Sign(signedAt, []byte(body), older))
 	require.Equal(t, "t=1700000000,v1="+byNewer+",v1="+byOlder, signature.Sign(signedAt.Add(999*time.Millisecond), []byte(body), newer, older),
@@ -39,7 +39,7 @@ func TestSign_AgreesWithOpenSSL(t *testing.T) {
 	require.Equal(t, "sha256=a3d14d0d0762676b63ec3b0980e94fa2920c302da1b94ae4cfc13f2a6bcbe1b1", signature.Sign256([]byte(body), older))
 }
 
-func TestNewSecret(t *testing.T) {
+func TestNewSecret_Length_AndUnique(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 1000 {
@@ -53,7 +53,7 @@ func TestNewSecret(t *testing.T) {
 	require.Len(t, seen, 1000)
 }
 
-func TestVerify(t *testing.T) {
+func TestVerify_EachCase_FailingStep(t *testing.T) {
 	t.Parallel()
 	rotated := "t=1700000000,v1=" + byNewer + ",v1=" + byOlder
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// refused asks for a failing step and returns it.
+// refused checks that err is a *signature.Error and returns it.
 func refused(t require.TestingT, err error) *signature.Error {
 	var failed *signature.Error
 	require.ErrorAs(t, err, &failed)
@@ -84,7 +84,7 @@ func refused(t require.TestingT, err error) *signature.Error {
 	return failed
 }
 
-func TestVerify_NamesTheMalformedPart(t *testing.T) {
+func TestVerify_MalformedHeader_PartNamed(t *testing.T) {
 	t.Parallel()
 	good := ",v1=" + byOlder
 	for header, part := range map[string]string{
@@ -128,19 +128,19 @@ func TestVerify_NamesTheMalformedPart(t *testing.T) {
 	}
 }
 
-func TestParse_SaysHowLongATruncatedSignatureIs(t *testing.T) {
+func TestParse_TruncatedSignature_LengthNamed(t *testing.T) {
 	t.Parallel()
 	_, err := signature.Parse("t=1700000000,v1=" + byOlder[:62])
 	require.EqualError(t, err, "malformed header: a v1 has 62 characters instead of 64")
 }
 
-func TestVerify_NamesTheSkew(t *testing.T) {
+func TestVerify_ClockSkew_SkewNamed(t *testing.T) {
 	t.Parallel()
 	header := signature.Sign(signedAt, []byte(body), older)
 	verify := func(now time.Time) error {
 		return signature.Verify(header, []byte(body), []string{older}, now, signature.Tolerance)
 	}
-	require.NoError(t, verify(signedAt.Add(300*time.Second)), "the tolerance itself is tolerated")
+	require.NoError(t, verify(signedAt.Add(300*time.Second)), "a difference of exactly the tolerance is accepted")
 	require.NoError(t, verify(signedAt.Add(300*time.Second+999*time.Millisecond)), "seconds are compared, as they are signed")
 	require.NoError(t, verify(signedAt.Add(-300*time.Second)))
 
@@ -153,12 +153,12 @@ func TestVerify_NamesTheSkew(t *testing.T) {
 	require.Equal(t, 301*time.Second, early.Skew)
 	require.Equal(t, "clock skew: t is 5m1s in the future, more than 5m0s", early.Reason)
 
-	require.Positive(t, refused(t, verify(time.Time{})).Skew, "farther than a duration can say")
+	require.Positive(t, refused(t, verify(time.Time{})).Skew, "a skew that does not fit in a Duration")
 	far := refused(t, signature.Verify(signature.Sign(time.Unix(0, 0), nil, older), nil, []string{older}, time.Unix(1<<40, 0), signature.Tolerance))
 	require.Negative(t, far.Skew)
 }
 
-func TestVerify_MatchesNothingElse(t *testing.T) {
+func TestVerify_OtherBodyOrSecret_NoMatch(t *testing.T) {
 	t.Parallel()
 	header := signature.Sign(signedAt, []byte(body), older, newer)
 	later := strings.Replace(header, "t=1700000000", "t=1700000001", 1)
@@ -183,8 +183,8 @@ func decoded(t *testing.T, secret string) string {
 	return string(raw)
 }
 
-// What was signed verifies under each of its secrets, and one changed bit anywhere is noticed.
-func TestSign_Property(t *testing.T) {
+// A signed body verifies with each of its secrets, and not when any bit of it was changed.
+func TestSign_AnyBody_VerifiesUnlessChanged(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SliceOf(rapid.Byte()).Draw(t, "body")
@@ -210,12 +210,12 @@ func TestSign_Property(t *testing.T) {
 		}
 		cut := rapid.IntRange(0, len(header)-1).Draw(t, "cut")
 		if short, err := signature.Parse(header[:cut]); err == nil {
-			require.Less(t, len(short.Signatures), len(secrets), "a header cut short lost a signature as a whole, or is refused")
+			require.Less(t, len(short.Signatures), len(secrets), "a truncated header is refused, or has fewer whole signatures")
 		}
 	})
 }
 
-// FuzzParse demands that whatever is accepted is whole, and says the same when written again.
+// FuzzParse checks that accepted headers are complete, and equal after they are written again.
 func FuzzParse(f *testing.F) {
 	for _, header := range []string{
 		"", "t=1700000000,v1=" + byOlder, "t=1700000000,v1=" + byNewer + ",v1=" + byOlder, "t=1,t=2,v1=" + byOlder, "v1=,t=",

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Step is what a verification failed at. Steps are tried in this order.
+// Step is a step of the verification.
 type Step string
 
-// The steps.
+// The steps, in their order.
 const (
 	Malformed Step = "malformed_header"
 	ClockSkew Step = "clock_skew"
@@ -25,7 +25,8 @@ const (
 type Error struct {
 	Step   Step
 	Reason string
-	// Part is the piece of a malformed header that is wrong: empty, "t", "v1", or one without a name.
+	// Part is the wrong part of a malformed header: "t", "v1", the text of a part without a name,
+	// or empty for the whole header.
 	Part string
 	// Skew is how far the header's time is ahead of the receiver's; negative when it is behind.
 	Skew time.Duration
@@ -37,23 +38,26 @@ func malformed(part, format string, arguments ...any) *Error {
 	return &Error{Step: Malformed, Part: part, Reason: "malformed header: " + fmt.Sprintf(format, arguments...)}
 }
 
-// Signed is a header that was read.
+// Signed is a parsed header.
 type Signed struct {
-	At         time.Time
+	// At is the time of the signature, in whole seconds.
+	At time.Time
+	// Signatures are the values of all v1.
 	Signatures [][sha256.Size]byte
 
+	// stamp is the text of t, which is a part of the signed bytes.
 	stamp string
 }
 
 const (
-	// maxHeaderBytes leaves room for ten times the five secrets that a subscription may have.
+	// maxHeaderBytes has room for ten times the five secrets that a subscription may have.
 	maxHeaderBytes = 4096
-	// maxStampDigits lasts until the year 5138; a stamp in milliseconds is longer.
+	// maxStampDigits is enough until the year 5138. A time in milliseconds has more digits.
 	maxStampDigits = 11
 )
 
-// Parse reads a header strictly: one t, at least one v1, each of exactly 32 bytes. What
-// has another name is left to later schemes. Its error is always an *Error.
+// Parse reads a header strictly: one t, at least one v1, each of exactly 32 bytes. Parts with
+// other names are ignored, because later schemes may add them. Its error is always an *Error.
 func Parse(header string) (Signed, error) {
 	if header == "" {
 		return Signed{}, malformed("", "it is empty")
@@ -105,7 +109,7 @@ func (s *Signed) read(name, value string) error {
 	return nil
 }
 
-// stamp wants a time in the one way that Sign writes it, because its text is what was signed.
+// stamp accepts a time only in the form that Sign writes, because its text was signed.
 func stamp(value string) (int64, error) {
 	if value == "" {
 		return 0, malformed("t", "t is empty")
@@ -155,7 +159,8 @@ func Verify(header string, body []byte, secrets []string, now time.Time, toleran
 	return &Error{Step: NoMatch, Reason: "no signature matches"}
 }
 
-// Fresh compares whole seconds, as receivers in every language do.
+// Fresh checks that the header's time is within tolerance of now. It compares whole seconds, as
+// receivers in other languages do.
 func (s Signed) Fresh(now time.Time, tolerance time.Duration) error {
 	seconds := s.At.Unix() - now.Unix()
 	skew := time.Duration(math.MaxInt64)
@@ -174,11 +179,11 @@ func (s Signed) Fresh(now time.Time, tolerance time.Duration) error {
 	}
 }
 
-// Matches tells whether any signature was made with the secret, in constant time for
-// each; the header's time is not looked at.
+// Matches reports whether any signature was made with the secret, in constant time for each. It
+// does not check the header's time.
 func (s Signed) Matches(body []byte, secret string) bool {
 	if secret == "" {
-		return false // anyone can sign with it
+		return false // everybody can sign with an empty secret
 	}
 	var room [sha256.Size]byte
 	want := timed(secret, []byte(s.stamp), body).Sum(room[:0])

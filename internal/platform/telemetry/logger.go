@@ -1,6 +1,5 @@
-// Package telemetry is how the product speaks to its operators: log lines, metrics and
-// traces. It knows nothing of the product but the shape of an API key, which it never lets
-// through; labels of metrics come from fixed sets, never from what a caller sent.
+// Package telemetry writes log lines, metrics and traces. It masks everything that looks like an
+// API key. Labels of metrics come from fixed sets, never from a caller's input.
 package telemetry
 
 import (
@@ -15,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewLogger writes lines of a level (debug, info, warn, error; info when empty) and up,
-// as json (when empty) or as text for people.
+// NewLogger returns a logger that writes lines of a level (debug, info, warn or error; empty means
+// info) and above, in a format (json or text; empty means json).
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	least, err := parseLevel(level)
 	if err != nil {
@@ -60,8 +59,8 @@ func terminal(w io.Writer) bool {
 
 type attrsKey struct{}
 
-// With adds attributes to every line that is logged with the returned context; a name
-// given before is replaced.
+// With adds attributes to every line that is logged with the returned context. An attribute with
+// the same name is replaced.
 func With(ctx context.Context, attrs ...slog.Attr) context.Context {
 	earlier, _ := ctx.Value(attrsKey{}).([]slog.Attr)
 	all := make([]slog.Attr, 0, len(earlier)+len(attrs))
@@ -82,7 +81,7 @@ func named(attrs []slog.Attr, name string) bool {
 	return false
 }
 
-// contextHandler adds what the context knows: the attributes of With and the trace.
+// contextHandler adds the attributes of With and the ids of the trace to each line.
 type contextHandler struct{ next slog.Handler }
 
 func (h contextHandler) Enabled(ctx context.Context, level slog.Level) bool {

@@ -44,8 +44,8 @@ type described struct{ text string }
 func (d described) String() string       { return d.text }
 func (d described) LogValue() slog.Value { return slog.GroupValue(slog.String("inner", d.text)) }
 
-// TestLogger_NeverShowsAKey logs a key in every way that one might by mistake.
-func TestLogger_NeverShowsAKey(t *testing.T) {
+// The key is logged in every way in which it could be logged by mistake.
+func TestLogger_APIKey_Masked(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(ctx context.Context, log *slog.Logger){
 		"message":   func(ctx context.Context, log *slog.Logger) { log.InfoContext(ctx, "with "+apiKey+" inside") },
@@ -106,7 +106,7 @@ func TestLogger_NeverShowsAKey(t *testing.T) {
 	}
 }
 
-func TestLogger_HidesByName(t *testing.T) {
+func TestLogger_SecretNames_Hidden(t *testing.T) {
 	t.Parallel()
 	names := []string{
 		"authorization", "Authorization", "api_key", "secret", "token", "pin", "password", "PASSWORD",
@@ -129,7 +129,7 @@ func TestLogger_HidesByName(t *testing.T) {
 	}
 }
 
-func TestLogger_Line(t *testing.T) {
+func TestLogger_Line_AllAttributes(t *testing.T) {
 	t.Parallel()
 	log, out := logger(t, "")
 	ctx := telemetry.With(t.Context(), slog.String("request_id", "req_1"), slog.String("org_id", "first"))
@@ -158,7 +158,7 @@ func TestLogger_Line(t *testing.T) {
 	assert.Regexp(t, `^\S+Z WRN slow seconds=2 request_id=req_1 org_id=first\n$`, out.String())
 }
 
-func TestNewLogger_ChecksItsSettings(t *testing.T) {
+func TestNewLogger_BadSettings_Refused(t *testing.T) {
 	t.Parallel()
 	for level, least := range map[string]slog.Level{
 		"": slog.LevelInfo, "debug": slog.LevelDebug, "info": slog.LevelInfo, "WARN": slog.LevelWarn, "error": slog.LevelError,
@@ -178,7 +178,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestLogger_ReportsAWriterThatFails(t *testing.T) {
+func TestLogger_WriterFails_ErrorReturned(t *testing.T) {
 	t.Parallel()
 	log, err := telemetry.NewLogger(broken{}, "", "")
 	require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestLogger_ReportsAWriterThatFails(t *testing.T) {
 	}
 }
 
-func TestLogger_NeverShowsAKeyInAnyText(t *testing.T) {
+func TestLogger_APIKeyInAnyText_Masked(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "before") + apiKey + rapid.String().Draw(t, "after")

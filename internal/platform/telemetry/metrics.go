@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// other stands for every label outside of its set.
+// other replaces every label that is not in its set.
 const other = "OTHER"
 
 // Metrics is the registry of a process and the counters of its HTTP servers.
@@ -25,7 +25,7 @@ type Metrics struct {
 	inFlight prometheus.Gauge
 	shed     *prometheus.CounterVec
 
-	// known is replaced as a whole, so that the hot path reads it without a lock.
+	// known is replaced as a whole, so that requests read it without a lock.
 	known   atomic.Pointer[map[requestKey]requestSeries]
 	mu      sync.Mutex
 	routes  labelSet
@@ -42,7 +42,7 @@ type requestSeries struct {
 	seconds  prometheus.Observer
 }
 
-// NewMetrics starts a registry that also tells of the Go runtime, the process and the build.
+// NewMetrics returns a registry with the metrics of the Go runtime, the process and the build.
 func NewMetrics(version string) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -77,13 +77,13 @@ func NewMetrics(version string) *Metrics {
 	return m
 }
 
-// Registerer takes the metrics of other packages.
+// Registerer registers the metrics of other packages.
 func (m *Metrics) Registerer() prometheus.Registerer { return m.registry }
 
-// Gatherer reads all metrics, for tests and for doctor.
+// Gatherer reads all metrics, for tests and the doctor command.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Handler answers /metrics on the operator listener.
+// Handler serves /metrics on the operator listener.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
@@ -91,10 +91,10 @@ func (m *Metrics) Handler() http.Handler {
 // RequestStarted counts a request as in flight until RequestEnded.
 func (m *Metrics) RequestStarted() { m.inFlight.Inc() }
 
-// RequestEnded belongs into a defer: a panic ends a request too.
+// RequestEnded must be deferred, because a panic ends a request too.
 func (m *Metrics) RequestEnded() { m.inFlight.Dec() }
 
-// ObserveRequest counts an answer; route is the pattern that matched, never the path.
+// ObserveRequest counts a response. Route is the pattern that matched, never the path.
 func (m *Metrics) ObserveRequest(route, method string, status int, seconds float64) {
 	key := requestKey{route, knownMethod(method), status}
 	series, found := (*m.known.Load())[key]
@@ -105,10 +105,12 @@ func (m *Metrics) ObserveRequest(route, method string, status int, seconds float
 	series.seconds.Observe(seconds)
 }
 
-// Shed counts a request turned away; class is one of the few that overload tells apart.
+// Shed counts a request that was refused because of overload. Class is one of the few classes of
+// load shedding.
 func (m *Metrics) Shed(class string) { m.shed.WithLabelValues(m.classes.fold(class)).Inc() }
 
-// resolve looks labels up once; what is beyond the bounds is folded and not remembered.
+// resolve returns the series of the labels and caches it. Labels beyond the bounds become OTHER
+// and are not cached.
 func (m *Metrics) resolve(key requestKey) requestSeries {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,8 +148,8 @@ func knownMethod(method string) string {
 	}
 }
 
-// labelSet bounds the series even if a caller passes raw paths by mistake: the first so
-// many labels are let in, all later ones are folded.
+// labelSet bounds the number of series, even if a caller passes raw paths by mistake: when the set
+// is full, further labels become OTHER.
 type labelSet struct {
 	most int
 	mu   sync.Mutex

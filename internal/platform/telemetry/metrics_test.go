@@ -22,7 +22,7 @@ func scrape(t testing.TB, m *telemetry.Metrics) string {
 	return answer.Body.String()
 }
 
-func TestMetrics_ObserveRequest(t *testing.T) {
+func TestMetrics_ObserveRequest_Counted(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics("1.2.3")
 	m.RequestStarted()
@@ -52,7 +52,7 @@ func TestMetrics_ObserveRequest(t *testing.T) {
 	}
 }
 
-func TestMetrics_WithstandsARouteOutOfControl(t *testing.T) {
+func TestMetrics_TooManyRoutes_FoldedToOther(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics("test")
 	for i := range 5000 {
@@ -66,7 +66,7 @@ func TestMetrics_WithstandsARouteOutOfControl(t *testing.T) {
 	assert.Contains(t, text, `parley_http_requests_total{method="OTHER",route="/v1/labels/lbl_0",status="OTHER"} 1`)
 }
 
-func TestMetrics_Registerer(t *testing.T) {
+func TestMetrics_Registerer_MetricsOfOthersServed(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics("test")
 	m.Registerer().MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_guest_total", Help: "A guest."}))

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// keyPrefix begins every API key; what follows it is secret, whole or cut short.
+// keyPrefix is the prefix of every API key. Any characters after it are masked, also when the key
+// is truncated.
 const keyPrefix = "svc_live_"
 
-// maskingWriter hides API keys in finished lines, where no type or group can keep them
-// from it.
+// maskingWriter masks API keys in finished lines, so that it finds them in values of any type.
 type maskingWriter struct{ w io.Writer }
 
-// Write gets one line at a time from slog's handlers.
+// Write masks one line. Slog's handlers write one line at a time.
 func (m maskingWriter) Write(line []byte) (int, error) {
 	if !bytes.Contains(line, []byte(keyPrefix)) {
 		return m.w.Write(line)
@@ -65,8 +65,8 @@ func replace(groups []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// maskString works before the line is made, because tint drops a character after an
-// escape, which may be the first one of a key.
+// maskString masks a value before the line is made, because tint drops a character after an
+// escape, and that may be the first character of a key.
 func maskString(text string) slog.Value {
 	if strings.Contains(text, keyPrefix) {
 		text = string(maskKeys([]byte(text)))
@@ -74,11 +74,11 @@ func maskString(text string) slog.Value {
 	return slog.StringValue(text)
 }
 
-// replaceAny looks into what a handler would print as a whole.
+// replaceAny masks values that a handler would print as a whole: errors, bytes, Stringers.
 func replaceAny(value slog.Value) slog.Value {
 	switch v := value.Any().(type) {
 	case []byte:
-		// JSON would print base64, in which the mask does not find a key.
+		// The JSON handler would print base64, in which the mask would not find a key.
 		return maskString(string(v))
 	case error:
 		return maskString(textOf(v))
@@ -95,7 +95,7 @@ func replaceAny(value slog.Value) slog.Value {
 	}
 }
 
-// textOf survives what slog would survive: a nil pointer that is an error.
+// textOf returns the text of an error. Like slog it survives a nil pointer of an error type.
 func textOf(err error) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -116,7 +116,7 @@ func replaceIn[M ~map[string]V, V any](values M, instead V) M {
 	return safe
 }
 
-// namesSecret looks at the last word, so that app_secret and X-Api-Key count as well.
+// namesSecret reports whether the last word of a name means a secret: app_secret, X-Api-Key.
 func namesSecret(name string) bool {
 	word := name[strings.LastIndexAny(name, "_-. ")+1:]
 	switch len(word) {

@@ -7,11 +7,11 @@ import (
 
 const hidden = "[hidden]"
 
-// Secret is a configured value that prints as [hidden]. It belongs into exported fields and
-// never into the keys of a map: fmt and encoding/json print those without asking it.
+// Secret is a configured value that prints as [hidden]. It must be in exported fields and not be
+// the key of a map, because fmt and encoding/json print the others without calling its methods.
 type Secret string
 
-// Reveal gives the clear text; to search for its callers is to find every use of a secret.
+// Reveal returns the clear text. Its callers are all uses of secrets.
 func (s Secret) Reveal() string { return string(s) }
 
 // String prints the same for every secret, the empty one included.
@@ -20,7 +20,7 @@ func (s Secret) String() string { return hidden }
 // GoString covers the verb %#v.
 func (s Secret) GoString() string { return hidden }
 
-// Format covers the verbs that would print a string's bytes in spite of String, such as %d.
+// Format covers the verbs that would print the bytes without calling String, such as %d.
 func (s Secret) Format(state fmt.State, _ rune) { _, _ = state.Write([]byte(hidden)) }
 
 // LogValue covers slog.

@@ -18,7 +18,7 @@ type settings struct {
 	Pointer   *telemetry.Secret
 }
 
-func TestSecret_NeverShows(t *testing.T) {
+func TestSecret_Printed_Hidden(t *testing.T) {
 	t.Parallel()
 	secret := telemetry.Secret(canary)
 	config := settings{secret, []telemetry.Secret{secret}, map[string]telemetry.Secret{"a": secret}, &secret}

@@ -18,12 +18,12 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// defaultRatio of traces is kept when the environment does not say.
+// defaultRatio is the ratio of traces that are sampled when the environment sets none.
 const defaultRatio = 0.1
 
-// StartTracing exports spans over OTLP/HTTP as OpenTelemetry's own variables say, and costs
-// nothing when they name no endpoint. The exporter reads headers, timeout, compression
-// and certificates from the process environment itself.
+// StartTracing exports spans over OTLP/HTTP, configured by the environment variables of
+// OpenTelemetry. Without an endpoint there it does nothing. The exporter itself reads headers,
+// timeout, compression and certificates from the environment.
 func StartTracing(
 	ctx context.Context, getenv func(string) string, service, version string,
 ) (trace.TracerProvider, func(context.Context) error, error) {
@@ -55,7 +55,7 @@ func StartTracing(
 	return provider, provider.Shutdown, nil
 }
 
-// tracesEndpoint is empty when nothing shall be exported.
+// tracesEndpoint returns the URL of the endpoint; empty when traces are not exported.
 func tracesEndpoint(getenv func(string) string) (string, error) {
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
 		return "", nil
@@ -113,16 +113,16 @@ func sampler(getenv func(string) string) (sdktrace.Sampler, error) {
 	}
 }
 
-// Propagator carries the trace in W3C's traceparent and tracestate; baggage is left out,
-// because strangers send requests and we call strangers.
+// Propagator carries the trace in W3C's traceparent and tracestate. It does not carry baggage,
+// because our callers and the endpoints that we call are not trusted.
 func Propagator() propagation.TextMapPropagator { return propagation.TraceContext{} }
 
-// Extract continues the trace that a request belongs to.
+// Extract returns a context that continues the trace of a request.
 func Extract(ctx context.Context, header http.Header) context.Context {
 	return Propagator().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Inject lets the other side continue ours.
+// Inject writes the trace of ctx into the headers of a request.
 func Inject(ctx context.Context, header http.Header) {
 	Propagator().Inject(ctx, propagation.HeaderCarrier(header))
 }

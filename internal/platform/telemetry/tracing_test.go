@@ -18,7 +18,7 @@ type environment map[string]string
 
 func (e environment) getenv(name string) string { return e[name] }
 
-func TestStartTracing_CostsNothingWithoutAnEndpoint(t *testing.T) {
+func TestStartTracing_NoEndpoint_Noop(t *testing.T) {
 	t.Parallel()
 	for _, env := range []environment{
 		{},
@@ -35,7 +35,7 @@ func TestStartTracing_CostsNothingWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestStartTracing_Exports(t *testing.T) {
+func TestStartTracing_Endpoint_SpansExported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, variable, suffix, path string
@@ -71,7 +71,7 @@ func TestStartTracing_Exports(t *testing.T) {
 	}
 }
 
-func TestStartTracing_Samples(t *testing.T) {
+func TestStartTracing_Ratio_Sampled(t *testing.T) {
 	t.Parallel()
 	sampled := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled, Remote: true,
@@ -100,11 +100,11 @@ func TestStartTracing_Samples(t *testing.T) {
 		_, beneath := provider.Tracer("test").Start(trace.ContextWithRemoteSpanContext(t.Context(), sampled), "work")
 		assert.Equal(t, c.alone, alone.SpanContext().IsSampled(), c)
 		assert.Equal(t, c.beneathAnSampled, beneath.SpanContext().IsSampled(), c)
-		require.NoError(t, shutdown(t.Context())) // neither span ended, so nothing is sent
+		require.NoError(t, shutdown(t.Context())) // no span ended, so nothing is sent
 	}
 }
 
-func TestStartTracing_ChecksItsSettings(t *testing.T) {
+func TestStartTracing_BadSettings_Refused(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
 		"OTEL_TRACES_EXPORTER":               "zipkin",
@@ -121,7 +121,7 @@ func TestStartTracing_ChecksItsSettings(t *testing.T) {
 	}
 }
 
-func TestPropagation(t *testing.T) {
+func TestPropagation_TraceContinues_BaggageDropped(t *testing.T) {
 	t.Parallel()
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	in := http.Header{"Traceparent": {parent}, "Baggage": {"who=stranger"}}

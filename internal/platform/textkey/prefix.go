@@ -6,17 +6,17 @@ import (
 	"unicode"
 )
 
-// After is the end of a range: the texts that start with prefix are those from prefix up
-// to, and without, After(prefix), in the order of their bytes.
+// After returns the end of a range in byte order: the texts that start with prefix are >= prefix
+// and < After(prefix).
 func After(prefix string) string {
 	runes := []rune(prefix)
 	for i, last := range slices.Backward(runes) {
 		if next := last + 1; next <= unicode.MaxRune {
 			if unicode.Is(unicode.Cs, next) {
-				next = 0xE000 // surrogates are no characters
+				next = 0xE000 // the first code point after the surrogates, which UTF-8 cannot encode
 			}
 			return string(runes[:i]) + string(next)
 		}
 	}
-	return strings.Repeat(string(unicode.MaxRune), 1_000) // nothing but last characters: longer than any key
+	return strings.Repeat(string(unicode.MaxRune), 1_000) // prefix has only the last code point: greater than any key
 }

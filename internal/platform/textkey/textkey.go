@@ -1,8 +1,9 @@
-// Package textkey makes the form in which texts are compared without regard to case. It
-// is stored beside the text, because an index on it is plain and the rules are ours.
+// Package textkey makes the keys by which texts are compared without regard to case. A key is
+// stored in a column beside its text, so that a plain index works and PostgreSQL's own case rules
+// do not matter.
 package textkey
 
 import "golang.org/x/text/cases"
 
-// Fold is equal for texts that differ only in case: `Straße` and `STRASSE`.
+// Fold returns the same key for texts that differ only in case: `Straße` and `STRASSE`.
 func Fold(text string) string { return cases.Fold().String(text) }
