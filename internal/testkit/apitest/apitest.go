@@ -1,5 +1,5 @@
-// Package apitest serves the API over real HTTP on a database of the test's own, and
-// holds every answer that a test receives against the contract.
+// Package apitest serves the API over HTTP with databases of the test's own, and checks every
+// response against the contract.
 package apitest
 
 import (
@@ -27,12 +27,12 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// Server is the API in front of two cells. Tests make their organizations in one of them,
-// which one depends on the test's name; nothing that they see may.
+// Server is the API with two cells. The name of the test decides in which of them its
+// organizations are created. The responses must not depend on it.
 type Server struct {
 	*factory.World
 
-	// Other is the cell in which the test does not live.
+	// Other is the cell without organizations of the test.
 	Other *factory.World
 
 	URL      string
@@ -42,9 +42,9 @@ type Server struct {
 	urls map[string]string
 }
 
-// Options change what a test needs otherwise. Zero fields take the defaults.
+// Options change the server. Zero fields mean the defaults.
 type Options struct {
-	// Beside is a server whose cells this one serves too.
+	// Beside is a server whose cells this one uses. Nil means cells of its own.
 	Beside      *Server
 	Masters     []string
 	Guesses     ratelimit.Limit
@@ -88,7 +88,7 @@ func With(t testing.TB, options Options) *Server {
 	return s
 }
 
-// makeWorlds makes two cells and their directory, each watched under its name.
+// makeWorlds makes two cells and their directory. A tracer counts the statements of each.
 func (s *Server) makeWorlds(t testing.TB, options Options) {
 	t.Helper()
 	now, home, other := clock.NewManual(pgtest.Start()), "main", "second"
@@ -120,16 +120,16 @@ func (o Options) orDefaults() Options {
 	return o
 }
 
-// DatabaseURL is where the database of a cell is; that of main is the directory's too.
+// DatabaseURL returns the URL of a cell's database. That of main has the directory too.
 func (s *Server) DatabaseURL(cell string) string { return s.urls[cell] }
 
-// Client makes an organization of its own and a key for it.
+// Client creates an organization and an API key, and returns a client with the key.
 func (s *Server) Client(t testing.TB) *Client {
 	t.Helper()
 	return s.clientIn(t, s.World)
 }
 
-// Neighbour is a client whose organization lives in the other cell.
+// Neighbour is Client with an organization in the other cell.
 func (s *Server) Neighbour(t testing.TB) *Client {
 	t.Helper()
 	return s.clientIn(t, s.Other)
@@ -142,7 +142,7 @@ func (s *Server) clientIn(t testing.TB, world *factory.World) *Client {
 	return &Client{World: world, Org: org, Team: team, KeyID: id, server: s, key: key, http: &http.Client{Timeout: time.Minute}}
 }
 
-// Anonymous is a client without a key.
+// Anonymous returns a client without a key.
 func (s *Server) Anonymous() *Client {
 	return &Client{server: s, http: &http.Client{Timeout: time.Minute}}
 }

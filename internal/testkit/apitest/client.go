@@ -17,14 +17,14 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// Client calls the API with a key and checks every answer against the contract.
+// Client calls the API with a key and checks every response against the contract.
 type Client struct {
 	// World is the cell in which the client's organization lives.
 	World *factory.World
 	Org   orgs.ID
 	Team  orgs.TeamID
 	KeyID apikeys.ID
-	// Number is the phone_number_id of a business number of the client's, for tests that want one.
+	// Number is the phone_number_id of a business number of the organization; empty for none.
 	Number string
 
 	server *Server
@@ -32,24 +32,24 @@ type Client struct {
 	http   *http.Client
 }
 
-// Key is the clear text of the client's key.
+// Key returns the client's API key.
 func (c *Client) Key() string { return c.key }
 
-// WithKey is the same client with another key.
+// WithKey returns a copy of the client with another key.
 func (c *Client) WithKey(key string) *Client {
 	other := *c
 	other.key = key
 	return &other
 }
 
-// Answer is what the API said.
+// Answer is a response of the API.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// JSON is the body as loose JSON.
+// JSON returns the decoded body.
 func (a Answer) JSON(t testing.TB) map[string]any {
 	t.Helper()
 	var body map[string]any
@@ -57,7 +57,7 @@ func (a Answer) JSON(t testing.TB) map[string]any {
 	return body
 }
 
-// Data is the resource in the envelope.
+// Data returns the resource in the envelope.
 func (a Answer) Data(t testing.TB) map[string]any {
 	t.Helper()
 	data, ok := a.JSON(t)["data"].(map[string]any)
@@ -65,7 +65,7 @@ func (a Answer) Data(t testing.TB) map[string]any {
 	return data
 }
 
-// List is the resources of a list.
+// List returns the resources of a list.
 func (a Answer) List(t testing.TB) []map[string]any {
 	t.Helper()
 	var body struct {
@@ -75,7 +75,7 @@ func (a Answer) List(t testing.TB) []map[string]any {
 	return body.Data
 }
 
-// Error is the error of a refusal.
+// Error returns the error object of a refusal.
 func (a Answer) Error(t testing.TB) map[string]any {
 	t.Helper()
 	body, ok := a.JSON(t)["error"].(map[string]any)
@@ -83,7 +83,7 @@ func (a Answer) Error(t testing.TB) map[string]any {
 	return body
 }
 
-// Code is the code of a refusal, or "".
+// Code returns the error code of a refusal, or "".
 func (a Answer) Code() string {
 	var body struct {
 		Error struct {
@@ -154,7 +154,7 @@ func bodyOf(t testing.TB, body any) io.Reader {
 	}
 }
 
-// check holds an answer against the contract: the declared status, its schema, its headers.
+// check checks a response against the contract: its status, schema and headers.
 func (s *Server) check(t testing.TB, method, path string, answer Answer) {
 	t.Helper()
 	require.Regexp(t, `^req_[0-9A-HJKMNP-TV-Z]{26}$`, answer.Header.Get("X-Request-Id"))
@@ -187,7 +187,7 @@ func (s *Server) check(t testing.TB, method, path string, answer Answer) {
 	}
 }
 
-// sometimes are headers that the contract declares for answers that carry them now and then.
+// sometimes are headers that the contract declares and that not every response has.
 var sometimes = map[string]bool{"Idempotent-Replayed": true}
 
 func (s *Server) checkSchema(t testing.TB, name string, answer Answer) {
@@ -210,7 +210,7 @@ func validate(t testing.TB, schema *jsonschema.Schema, answer Answer) {
 // operationOf finds the operation of a real path: static segments win over parameters.
 func operationOf(contract *openapi.Contract, method, path string) *openapi.Operation {
 	var found *openapi.Operation
-	plain := false // a path that does not end in a parameter: nothing else may answer, but what has a name
+	plain := false // a path without a parameter at its end was found, which wins over those with one
 	for _, operation := range contract.Operations() {
 		if !strings.HasSuffix(operation.Path, "}") && fits(operation.Path, path) {
 			if plain = true; operation.Method == method {

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// tally counts the statements of one request by the database they ran on.
+// tally counts the statements of one request for each database.
 type tally struct {
 	mu         sync.Mutex
 	statements map[string]int
@@ -22,8 +22,8 @@ type tally struct {
 
 type tallyKey struct{}
 
-// tallied fails the test whose request touches more than one cell, reads the directory
-// more than once, succeeds without a cell, or is answered with a secret.
+// tallied fails the test when a request uses more than one cell, reads the directory more than
+// once, succeeds without a cell, or has a secret in its response.
 func tallied(t testing.TB, handler http.Handler) http.Handler {
 	t.Helper()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func tallied(t testing.TB, handler http.Handler) http.Handler {
 		answer.check(t, r)
 		count.mu.Lock()
 		defer count.mu.Unlock()
-		// Who gives a number back announces it and releases it, each in a transaction.
+		// Disconnecting a number announces and releases its route, in two transactions.
 		givesBack := r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/whatsapp_accounts/")
 		if count.statements["directory"] > 1 && !givesBack {
 			t.Errorf("%s %s read the directory %d times", r.Method, r.URL.Path, count.statements["directory"])
@@ -48,23 +48,23 @@ func tallied(t testing.TB, handler http.Handler) http.Handler {
 	})
 }
 
-// recorder remembers an answer.
+// recorder records a response.
 type recorder struct {
 	http.ResponseWriter
 
-	// mints is whether the contract is to answer with a signing secret.
+	// mints is true when the response shows a new signing secret by contract.
 	mints  bool
 	status int
 	body   []byte
 }
 
-// WriteHeader notes the status.
+// WriteHeader records the status.
 func (r *recorder) WriteHeader(status int) {
 	r.status = status
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Write keeps the body, and has a new secret looked for before the request is logged.
+// Write records the body, and notes a new signing secret before the request is logged.
 func (r *recorder) Write(text []byte) (int, error) {
 	r.body = append(r.body, text...)
 	if found := minted.FindSubmatch(text); r.mints && found != nil {
@@ -86,10 +86,10 @@ func (r *recorder) check(t testing.TB, request *http.Request) {
 	canary.Check(t, "the answer to "+request.Method+" "+request.URL.Path, fmt.Appendf(r.body, "\n%v", r.Header()), shown...)
 }
 
-// Unwrap lets the server reach its own writer.
+// Unwrap returns the server's own writer.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// touch is a tracer that counts statements on the database of that name.
+// touch is a tracer that counts the statements of a database. Its value is the database's name.
 type touch string
 
 // TraceQueryStart counts a statement.

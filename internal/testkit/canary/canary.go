@@ -1,6 +1,6 @@
-// Package canary holds the secrets of the tests and looks for them where no secret may
-// stand. The testkit plants them, and looks at every log line, answer, webhook, row and
-// process output: a suite is watched without saying so.
+// Package canary holds the secrets of the tests, and searches for them in places where no secret
+// may be. The testkit uses these secrets, and searches every log line, response, webhook, row and
+// process output of all tests.
 package canary
 
 import (
@@ -16,25 +16,25 @@ import (
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
-// mark stands in every secret that may have words in it.
+// mark is a part of every secret whose form allows words.
 const mark = "NeverToBeSeen"
 
-// The secrets that the testkit plants. Keys and signing secrets are the product's to make.
+// The secrets that the testkit uses. API keys and signing secrets are made by the product.
 const (
 	Token       = mark + "-provider-token"
 	AppSecret   = mark + "-app-secret"
 	VerifyToken = mark + "-verify-token"
 	// Master is the mark and words that fill 32 bytes, in base64.
 	Master = "TmV2ZXJUb0JlU2VlbiwgYSBrZXkgb2YgMzIgYnl0ZXM="
-	// PIN and WrongPIN are digits that stand for nothing else.
+	// PIN and WrongPIN are digits that no other test data contains.
 	PIN      = "739164"
 	WrongPIN = "739165"
 )
 
-// Kind is a kind of secret, for places whose contract is to show one.
+// Kind is a kind of secret. Check accepts the kinds that a place shows by contract.
 type Kind string
 
-// The kinds that are looked for.
+// The kinds that are searched for.
 const (
 	Planted       Kind = "a planted secret"
 	Digits        Kind = "a PIN"
@@ -42,7 +42,7 @@ const (
 	SigningSecret Kind = "a signing secret"
 )
 
-// Find names the kinds of secrets that stand in a text.
+// Find returns the kinds of secrets in a text.
 func Find(text []byte) (kinds []Kind) {
 	if slices.ContainsFunc(marks(), func(form []byte) bool { return bytes.Contains(text, form) }) {
 		kinds = append(kinds, Planted)
@@ -59,8 +59,8 @@ func Find(text []byte) (kinds []Kind) {
 	return kinds
 }
 
-// showsSigning looks for noted secrets wherever so many of their letters stand in a row. By
-// hand: every answer and log line is looked at, and an expression takes a third of a suite.
+// showsSigning searches for noted secrets: it looks up every run of characters that is as long as
+// a secret. It uses no regular expression, which would take a third of the time of all tests.
 func showsSigning(text []byte) bool {
 	row := 0
 	for i, c := range text {
@@ -77,8 +77,7 @@ func showsSigning(text []byte) bool {
 	return false
 }
 
-// marks are the forms of the mark: as it is, in hex, and in base64 after zero, one or two
-// bytes that share a letter with it.
+// marks are the forms of the mark: as it is, in hex, and in base64 at each of the three offsets.
 var marks = sync.OnceValue(func() [][]byte {
 	inHex := []byte(hex.EncodeToString([]byte(mark)))
 	forms := [][]byte{[]byte(mark), inHex, bytes.ToUpper(inHex)}
@@ -90,31 +89,32 @@ var marks = sync.OnceValue(func() [][]byte {
 })
 
 var (
-	// A word of its own: by chance the digits stand in ids, in hex and in fractions of a second.
+	// Only as a whole word, because ids, hex and fractions of a second may contain the digits.
 	pin    = regexp.MustCompile(`(^|[^0-9A-Za-z.])(` + PIN + `|` + WrongPIN + `)($|[^0-9A-Za-z])`)
 	apiKey = regexp.MustCompile(`svc_live_[A-Za-z0-9_-]{24}`)
-	// The form of a signing secret is that of many words; those noted are secrets.
+	// noted holds the signing secrets, because their form cannot be told from other texts.
 	noted sync.Map
 )
 
 const signingLength = 43
 
-// Note has a signing secret looked for from now on.
+// Note adds a signing secret to those that are searched for.
 func Note(signingSecret string) { noted.Store(signingSecret, true) }
 
-// Check fails the test in whose text a secret stands that the place does not show by contract.
+// Check fails the test when a text contains a secret of a kind that the place does not show by
+// contract.
 func Check(t testing.TB, where string, text []byte, shown ...Kind) {
 	for _, kind := range Find(text) {
 		if !slices.Contains(shown, kind) {
-			t.Helper() // no sooner: a fuzz target must not call it
+			t.Helper() // only here, because a fuzz target must not call it
 			t.Errorf("%s shows %s: %q", where, kind, text[:min(len(text), 1_000)])
 		}
 	}
 }
 
-// Logger fails the test in whose log a secret stands, at any level: in the lines that
-// operators see, and in what they are made of, before anything is masked. More handlers may
-// see the lines too.
+// Logger returns a logger that fails the test when a secret is logged, at any level. It checks the
+// lines that operators see, and the attributes before they are masked. Further handlers get the
+// lines too.
 func Logger(t testing.TB, more ...slog.Handler) *slog.Logger {
 	t.Helper()
 	operators, err := telemetry.NewLogger(watch{t}, "debug", "json")
@@ -125,7 +125,7 @@ func Logger(t testing.TB, more ...slog.Handler) *slog.Logger {
 	return slog.New(slog.NewMultiHandler(append(more, operators.Handler(), bare)...))
 }
 
-// watch looks at what is written.
+// watch is a writer that checks every line.
 type watch struct{ t testing.TB }
 
 func (w watch) Write(line []byte) (int, error) {

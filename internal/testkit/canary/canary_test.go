@@ -17,7 +17,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-func TestFind(t *testing.T) {
+func TestFind_EachKind_Found(t *testing.T) {
 	t.Parallel()
 	key, signing, unknown := "svc_live_"+strings.Repeat("aB3_", 6), signature.NewSecret(), signature.NewSecret()
 	canary.Note(signing)
@@ -50,7 +50,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// witness is a test that notes how it failed.
+// witness is a testing.TB that records its failures.
 type witness struct {
 	testing.TB
 
@@ -63,7 +63,7 @@ func (w *witness) Errorf(format string, args ...any) {
 	w.said = append(w.said, fmt.Sprintf(format, args...))
 }
 
-func TestLogger_SeesEveryWay(t *testing.T) {
+func TestLogger_SecretInAnyAttribute_FailsTheTest(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	for name, leak := range map[string]func(context.Context, *slog.Logger){
@@ -93,7 +93,7 @@ func TestLogger_SeesEveryWay(t *testing.T) {
 	require.Contains(t, seen.String(), "request.handled", "others see the lines too")
 }
 
-func TestCheck_ShowsWhatTheContractShows(t *testing.T) {
+func TestCheck_SecretShownByContract_Accepted(t *testing.T) {
 	t.Parallel()
 	w, key := &witness{TB: t}, []byte("svc_live_"+strings.Repeat("aB3_", 6))
 	canary.Check(w, "a new key", key, canary.APIKey)

@@ -1,4 +1,4 @@
-// Package factory makes real rows with sane defaults, through the verbs of the product.
+// Package factory creates rows with defaults for tests, by calling the services of the product.
 package factory
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// World is a cell on a database of its own with a clock that tests move.
+// World is a cell with a database of its own and a clock that tests move.
 type World struct {
 	*cell.Cell
 
@@ -60,8 +60,8 @@ func On(t testing.TB, db *postgres.DB) *World {
 	return In(t, directory.New(db, now), now, map[string]*postgres.DB{"test": db})["test"]
 }
 
-// In makes the cells of one directory, each on its database, under the master keys or else
-// that of all tests.
+// In makes the cells of one directory, each on its database. Without master keys it uses the one
+// of package canary.
 func In(
 	t testing.TB, routes *directory.Directory, now *clock.Manual, databases map[string]*postgres.DB, masters ...string,
 ) map[string]*World {

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/lanes"
 )
 
-// Work drains lanes and works jobs until the test ends, as a process of the product does.
+// Work starts a drainer of lanes and a runner of jobs, which stop when the test ends.
 func (w *World) Work(t testing.TB) {
 	t.Helper()
 	set, engine := jobs.NewSet(), lanes.NewEngine(w.Lanes, w.DB)
@@ -30,15 +30,16 @@ func (w *World) Work(t testing.TB) {
 	})
 }
 
-// River's scheduler and the sweep look every few seconds of real time; a test that moved
-// its clock does not wait for them.
+// River's scheduler and the sweep run every few seconds of real time. A test that moved its clock
+// uses this statement instead of waiting for them.
 const sqlWake = `
 UPDATE ` + jobs.Table + `
 SET state = 'available'
 WHERE state IN ('scheduled', 'retryable') AND scheduled_at <= $1`
 
-// Pass lets time pass and has what became due begun. Jobs under way may end before: after a
-// leap of a minute they would be taken for dead, and tried again at a time that never comes.
+// Pass moves the clock and starts the jobs that became due. It waits for running jobs before,
+// because after a jump of a minute they would count as dead, and be retried at a time that the
+// test's clock may never reach.
 func (w *World) Pass(t testing.TB, by time.Duration) {
 	t.Helper()
 	if by >= leap {
@@ -48,7 +49,7 @@ func (w *World) Pass(t testing.TB, by time.Duration) {
 	w.Wake(t)
 }
 
-// Wake has what is due begun.
+// Wake starts the jobs that are due.
 func (w *World) Wake(t testing.TB) {
 	t.Helper()
 	_, err := w.DB.Pool().Exec(t.Context(), sqlWake, w.Clock.Now())
@@ -57,13 +58,13 @@ func (w *World) Wake(t testing.TB) {
 }
 
 const (
-	// leap is less than a job may take.
+	// leap is the largest step of the clock. It is shorter than the timeout of a job.
 	leap     = 20 * time.Second
 	restFor  = 10 * time.Second
 	sqlUnder = `SELECT count(*) FROM ` + jobs.Table + ` WHERE state = 'running'`
 )
 
-// rest waits until no job runs, but not for one that does not end.
+// rest waits until no job runs, for a bounded time.
 func (w *World) rest(t testing.TB) {
 	t.Helper()
 	for until := time.Now().Add(restFor); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {

@@ -1,5 +1,5 @@
-// Package histories makes up what happens to the identifiers of people, and what of it is seen,
-// for tests of identity resolution.
+// Package histories generates changes of people's identifiers, and sightings of these people, for
+// tests of identity resolution.
 package histories
 
 import (
@@ -41,10 +41,10 @@ func (s Seen) String() string {
 }
 
 // Of makes histories of one to four people. Each has one number and one BSUID at a time; a
-// change gives a new BSUID, mostly with a new number, and is told in a notice. Of each period
-// at least one sighting shows number and BSUID together. Numbers that were given up may be taken
-// by other people, or again by their former owner; then no sighting shows a number alone, which
-// would prove nothing. Sightings arrive in any order.
+// change gives a new BSUID, mostly with a new number, and is announced by a notice. Of each period
+// at least one sighting has both number and BSUID. Numbers that were given up may go to other
+// people, or back to their former owner. No sighting then has such a number alone, because it would
+// not identify a person. Sightings arrive in any order.
 //
 // Histories of different bases have different numbers and BSUIDs.
 func Of(base int) *rapid.Generator[History] {
@@ -78,7 +78,7 @@ func (w *making) at(second int) time.Time {
 	return pgtest.Start().Add(time.Duration(second) * time.Second)
 }
 
-// newNumber is unused, or was given up before.
+// newNumber returns a number that is unused or was given up before.
 func (w *making) newNumber(at int) string {
 	if w.recycled && len(w.free) > 0 && rapid.Bool().Draw(w.r, "taken over") {
 		i := rapid.IntRange(0, len(w.free)-1).Draw(w.r, "which")
@@ -100,7 +100,7 @@ func (w *making) newBSUID() string {
 	return fmt.Sprintf("PT.%d", w.base+w.serial)
 }
 
-// form is a national form of a number.
+// form returns one of the national forms of a number.
 func (w *making) form(number string) string {
 	if strings.HasPrefix(number, "+55319") && rapid.Bool().Draw(w.r, "short form") {
 		return "+5531" + strings.TrimPrefix(number, "+55319")
@@ -177,8 +177,8 @@ type Found struct {
 	identity.Identity
 }
 
-// RequireOneEach wants one contact for each person, with the identifiers that the person has in
-// the end. Contacts are those of the sightings, in their order.
+// RequireOneEach checks that each person has one contact, with the identifiers that the person has
+// in the end. Contacts are those of the sightings, in their order.
 func RequireOneEach(t require.TestingT, h History, contacts []Found) {
 	owners := map[identity.ID]int{}
 	for i, s := range h.Sightings {

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long what was closed may take to end, on a machine that is busy with others.
+// patience is how long goroutines may take to end, because the machine may be busy.
 const patience = time.Minute
 
 // Main runs the tests and returns the code with which the process exits.

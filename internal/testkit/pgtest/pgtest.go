@@ -28,12 +28,12 @@ import (
 
 const defaultServer = "postgres://127.0.0.1:5432/postgres"
 
-// Start is where the clock of most tests stands. Partitions of databases under test
-// surround it.
+// Start is the time at which the clock of most tests starts. Test databases have partitions
+// around it.
 func Start() time.Time { return time.Date(2026, 3, 14, 9, 26, 53, 589_000_000, time.UTC) }
 
-// URL makes a migrated database, ready for a cell and a directory, and returns its
-// address. Its partitions surround Start and today. When the test ends, no secret may stand in it.
+// URL makes a migrated database for a cell and a directory, and returns its URL. It has partitions
+// around Start and today. The test fails when the database contains a secret at its end.
 func URL(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv("PARLEY_TEST_DATABASE_URL")
@@ -60,12 +60,11 @@ func Open(t testing.TB) *postgres.DB {
 	return Connect(t, URL(t))
 }
 
-// patience is how long a statement, a lock or a connection may take in tests that are not
-// about time, on a machine that is busy with others: the product asks its callers to come back
-// much sooner.
+// patience is the timeout of statements, locks and connections in tests that do not test timeouts,
+// because the machine may be busy. The product's own timeouts are much shorter.
 const patience = time.Minute
 
-// Patient has a database made by URL be waited for.
+// Patient returns the URL with timeouts of length patience.
 func Patient(t testing.TB, databaseURL string) string {
 	t.Helper()
 	address, err := url.Parse(databaseURL)
@@ -91,8 +90,8 @@ func Connect(t testing.TB, databaseURL string, tracers ...pgx.QueryTracer) *post
 	return db
 }
 
-// Plan is how the server runs a statement that it has prepared, whatever its arguments are.
-// What is done before is undone again.
+// Plan returns the generic plan of a statement. The statements in before run first; everything is
+// rolled back.
 func Plan(t testing.TB, databaseURL, sql string, before ...string) string {
 	t.Helper()
 	ctx := t.Context()
@@ -125,7 +124,8 @@ func Tracers(t testing.TB) []pgx.QueryTracer {
 	}
 }
 
-// migrator builds the template: the current schema, with partitions around Start and today.
+// migrator builds the template database: the current schema, with partitions around Start and
+// today.
 type migrator struct{}
 
 func (migrator) Hash() (string, error) {

@@ -16,18 +16,17 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// Row is one of any table.
+// Row is a row of any table.
 type Row struct {
-	// Table has one name for all its partitions.
+	// Table is the name of the table, also for rows of its partitions.
 	Table string
-	// Org is empty where the table belongs to no organization.
+	// Org is the org_id; empty when the table has none.
 	Org string
-	// Text is every column, zero bytes between them: text, bytea and JSON are what they are,
-	// with nothing escaped.
+	// Text has all columns, separated by zero bytes. Text, bytea and JSON are not escaped.
 	Text []byte
 }
 
-// Tables, and partitions under their table's name, in which there is or was a row.
+// All tables with rows; partitions have the name of their table.
 const sqlTables = `
 SELECT c.oid::regclass::text AS part, coalesce(pg_partition_root(c.oid), c.oid)::regclass::text AS name
 FROM pg_class c
@@ -38,8 +37,8 @@ WHERE c.relkind = 'r'
   AND pg_relation_size(c.oid) > 0
 ORDER BY 2, 1`
 
-// EachRow shows every row of a database as a dump would, past all that the product puts
-// before it.
+// EachRow calls look with every row of a database. It reads the tables directly, without the
+// product's code.
 func EachRow(ctx context.Context, conn *pgx.Conn, look func(Row)) error {
 	rows, err := conn.Query(ctx, sqlTables)
 	if err != nil {
@@ -69,7 +68,7 @@ func EachRow(ctx context.Context, conn *pgx.Conn, look func(Row)) error {
 	return nil
 }
 
-// watch fails the test whose database holds a secret in the clear when it ends.
+// watch fails the test when its database contains a secret in clear text at the end.
 func watch(t testing.TB, databaseURL string) {
 	t.Helper()
 	t.Cleanup(func() {

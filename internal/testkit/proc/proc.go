@@ -1,6 +1,6 @@
-// Package proc runs the real program in processes of its own, as an operator would, and
-// puts faults between a process and what it talks to. It knows commands, ports and
-// signals, and nothing of the API; everything it starts ends with its test.
+// Package proc runs the program in processes of its own, as an operator would, and simulates faults
+// of its network and servers. It knows commands, ports and signals, but not the API. Everything
+// that it starts ends with its test.
 package proc
 
 import (
@@ -25,8 +25,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// Patience is how long anything may take that is not about time, on a machine that is
-// busy with others.
+// Patience is the timeout of tests that do not test timeouts, because the machine may be busy.
 const Patience = time.Minute
 
 var built struct {
@@ -35,7 +34,7 @@ var built struct {
 	err  error
 }
 
-// Main runs the tests of a package and removes what Binary built.
+// Main runs the tests of a package and removes the program that Binary built.
 func Main(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(built.dir) }()
 	return m.Run()
@@ -58,10 +57,10 @@ func Binary(t testing.TB) string {
 	return filepath.Join(built.dir, "parley")
 }
 
-// Settings are the environment of a process, which sees nothing else of the test's own.
+// Settings are the environment of a process. It inherits only PATH and HOME from the test.
 type Settings map[string]string
 
-// With is a copy with more settings.
+// With returns a copy with more settings.
 func (s Settings) With(more Settings) Settings {
 	all := Settings{}
 	maps.Copy(all, s)
@@ -70,7 +69,7 @@ func (s Settings) With(more Settings) Settings {
 }
 
 func (s Settings) environ() []string {
-	// Every line is written, so that every line is searched for secrets.
+	// The level is debug, so that all lines are searched for secrets.
 	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "PARLEY_LOG_LEVEL=debug"}
 	for name, value := range s {
 		environ = append(environ, name+"="+value)
@@ -86,9 +85,8 @@ type Process struct {
 	exited  chan struct{}
 }
 
-// Start runs the program in a directory of its own and kills it when the test ends. What
-// it wrote to standard error is shown when the test failed, and nothing that it wrote may be
-// a secret.
+// Start runs the program in a directory of its own and kills it when the test ends. When the test
+// failed, its standard error is shown. The test fails when the output contains a secret.
 func Start(t testing.TB, settings Settings, args ...string) *Process {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,8 +120,8 @@ func create(t testing.TB, dir, name string) *os.File {
 	return file
 }
 
-// checkOutput fails the test whose program writes a secret, other than a new API key to
-// who asked for it.
+// checkOutput fails the test when the program wrote a secret, except for the command that prints a
+// new API key.
 func checkOutput(t testing.TB, args []string, stdout, stderr []byte) {
 	t.Helper()
 	command := "parley " + strings.Join(args, " ")
@@ -135,16 +133,16 @@ func checkOutput(t testing.TB, args []string, stdout, stderr []byte) {
 	canary.Check(t, "the standard error of "+command, stderr)
 }
 
-// Stop asks the process to end, as an orchestrator would.
+// Stop sends SIGTERM, as an orchestrator would.
 func (p *Process) Stop() { _ = p.command.Process.Signal(syscall.SIGTERM) }
 
-// Kill ends the process between two instructions and returns when it is gone.
+// Kill sends SIGKILL and returns when the process has ended.
 func (p *Process) Kill() {
-	_ = p.command.Process.Kill() // it may be gone already
+	_ = p.command.Process.Kill() // it may have ended already
 	<-p.exited
 }
 
-// Exited is closed once the process is gone.
+// Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // ExitCode waits for the end of the process.
@@ -158,7 +156,7 @@ func (p *Process) ExitCode(t testing.TB, within time.Duration) int {
 	return p.command.ProcessState.ExitCode()
 }
 
-// Log is what the process has written to standard error.
+// Log returns the standard error of the process.
 func (p *Process) Log(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(p.stderr.Name())
@@ -166,10 +164,11 @@ func (p *Process) Log(t testing.TB) string {
 	return string(text)
 }
 
-// Files hold what the process has written, to standard output and to standard error.
+// Files returns the files with the standard output and standard error of the process.
 func (p *Process) Files() []string { return []string{p.stdout.Name(), p.stderr.Name()} }
 
-// FirstLine waits for the first line on standard output. It is "" when the process ends without one.
+// FirstLine waits for the first line on standard output. It returns "" when the process ends
+// without one.
 func (p *Process) FirstLine(t testing.TB) string {
 	t.Helper()
 	var line string
@@ -188,7 +187,7 @@ func (p *Process) FirstLine(t testing.TB) string {
 	return line
 }
 
-// Result is what a command that ended by itself left behind.
+// Result is the output and exit code of a command that has ended.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -204,16 +203,16 @@ func Run(t testing.TB, settings Settings, args ...string) Result {
 	return result
 }
 
-// Hindered tells from the output of a command whether it should be tried again: it got no connection
-// to the database within a second, which happens when the machine stands still. Where the database
-// is away in earnest, five tries are enough.
+// Hindered reports whether a command should be tried again: its output says that it got no
+// connection to the database within a second, which happens on a slow machine. It is false after
+// five tries, because then the database is down.
 func Hindered(output string, try int) bool {
 	return try < 5 && strings.Contains(output, "acquire connection")
 }
 
 func run(t testing.TB, settings Settings, args ...string) Result {
 	t.Helper()
-	program := Binary(t) // built before the time runs: that may take longer than any command
+	program := Binary(t) // before the timeout starts, because building may take longer than any command
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -229,7 +228,7 @@ func run(t testing.TB, settings Settings, args ...string) Result {
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: command.ProcessState.ExitCode()}
 }
 
-// Eventually asks again and again until the answer is yes, and fails when time is up.
+// Eventually calls asked until it returns true, and fails the test after within.
 func Eventually(t testing.TB, within time.Duration, what string, asked func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(within)
@@ -247,9 +246,8 @@ func Eventually(t testing.TB, within time.Duration, what string, asked func() bo
 
 var handedOut sync.Map
 
-// FreeAddress is a port of this machine that nobody listens on. It lies below the range
-// from which the kernel takes the ports of outgoing connections, so that it stays free
-// while a process is restarted.
+// FreeAddress returns an address with a free port of this machine. The port is below the range of
+// outgoing connections, so that it stays free while a process is restarted.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands before a server and does to its connections what a network may do.
+// Proxy forwards connections to a server, and simulates faults of the network.
 type Proxy struct {
 	Address string
 	target  string
@@ -70,17 +70,17 @@ func (p *Proxy) Off() {
 	}
 }
 
-// Delay holds back every answer for so long.
+// Delay delays every answer.
 func (p *Proxy) Delay(by time.Duration) { p.change(func() { p.delay = by }) }
 
-// Mute takes requests and lets no answer through.
+// Mute forwards requests and drops the answers.
 func (p *Proxy) Mute(on bool) { p.change(func() { p.mute = on }) }
 
-// MuteAfter lets no answer through on a connection once a request on it contained text;
-// "" ends that for connections to come.
+// MuteAfter drops the answers of a connection after a request on it that contains text. "" ends
+// that for later connections.
 func (p *Proxy) MuteAfter(text string) { p.change(func() { p.muteAfter = []byte(text) }) }
 
-// Swallowed returns what was not let through since it was asked last.
+// Swallowed returns the bytes that were dropped since its last call.
 func (p *Proxy) Swallowed() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Redis is a Redis of the test's own, which it may kill and start again.
+// Redis is a Redis server of one test, which can kill it and start it again.
 type Redis struct {
 	Address string
 	command *exec.Cmd
 }
 
-// NewRedis starts one that keeps nothing on disk and ends with the test.
+// NewRedis starts a server without persistence, which ends with the test.
 func NewRedis(t testing.TB) *Redis {
 	t.Helper()
 	r := &Redis{Address: FreeAddress(t)}
@@ -23,10 +23,10 @@ func NewRedis(t testing.TB) *Redis {
 	return r
 }
 
-// URL is where the program finds it.
+// URL returns the server's URL.
 func (r *Redis) URL() string { return "redis://" + r.Address }
 
-// Start starts it empty.
+// Start starts the server without data.
 func (r *Redis) Start(t testing.TB) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(r.Address)
@@ -43,7 +43,7 @@ func (r *Redis) Start(t testing.TB) {
 	})
 }
 
-// Kill ends it as a crash would.
+// Kill ends the server as a crash would.
 func (r *Redis) Kill() {
 	if r.command != nil {
 		_ = r.command.Process.Kill()

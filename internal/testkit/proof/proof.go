@@ -1,5 +1,5 @@
-// Package proof tells tests whether they run as a proof (make proof-NAME): with large numbers and
-// promises about time, on a machine that is there for them alone.
+// Package proof tells tests whether they run as a proof (make proof-NAME): with large numbers, and
+// with checks of durations, on a machine without other work.
 package proof
 
 import "os"

@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// Answer is what a request gets. The zero value is an empty 200.
+// Answer is the response to a request. The zero value is an empty 200.
 type Answer struct {
-	// Status 0 means 200.
+	// Status is the status of the response. Zero means 200.
 	Status     int
 	Header     http.Header
 	RetryAfter string
 	Body       []byte
-	// Zeroes follow the body, this many: an answer larger than anybody should read.
+	// Zeroes is the number of zero bytes after the body, for responses that are too large.
 	Zeroes int64
-	// Delay passes before the answer begins.
+	// Delay is the time before the response begins.
 	Delay time.Duration
-	// Hold keeps the answer back until it is closed.
+	// Hold delays the response until the channel is closed. Nil does not delay it.
 	Hold <-chan struct{}
-	// Close ends the connection instead of an answer; after a body or zeroes, in their midst.
+	// Close closes the connection instead of responding. With a body or zeroes it closes the
+	// connection before the response is complete.
 	Close bool
 }
 
-// Always gives every request the same answer.
+// Always returns a function that gives every request the same answer.
 func Always(answer Answer) func(Request) Answer { return func(Request) Answer { return answer } }
 
-// Sequence gives one answer after the other, whatever is asked, and the last one from then on.
+// Sequence returns a function that gives the answers in their order, and then always the last.
 func Sequence(answers ...Answer) func(Request) Answer {
 	next := turns(answers)
 	var total int
@@ -41,8 +42,7 @@ func Sequence(answers ...Answer) func(Request) Answer {
 	}
 }
 
-// PerDelivery goes through the answers once for each delivery, by the requests that
-// arrived for it.
+// PerDelivery is Sequence for the attempts of each delivery.
 func PerDelivery(answers ...Answer) func(Request) Answer {
 	next := turns(answers)
 	seen := map[string]int{}
@@ -55,7 +55,7 @@ func PerDelivery(answers ...Answer) func(Request) Answer {
 	}
 }
 
-// turns is the nth answer, from 1.
+// turns returns a function that gives the nth answer, from 1.
 func turns(answers []Answer) func(int) Answer {
 	if len(answers) == 0 {
 		answers = []Answer{{}}
@@ -65,7 +65,7 @@ func turns(answers []Answer) func(int) Answer {
 
 func (a Answer) send(w http.ResponseWriter, request *http.Request, closing <-chan struct{}) {
 	if !a.wait(request, closing) {
-		panic(http.ErrAbortHandler) // quietly ends the connection
+		panic(http.ErrAbortHandler) // closes the connection without a log line
 	}
 	if a.Close && len(a.Body) == 0 && a.Zeroes == 0 {
 		panic(http.ErrAbortHandler)
@@ -86,7 +86,7 @@ func (a Answer) send(w http.ResponseWriter, request *http.Request, closing <-cha
 	}
 }
 
-// wait tells whether anybody is left to answer.
+// wait waits for Delay and Hold. It returns false when the client or the receiver has closed.
 func (a Answer) wait(request *http.Request, closing <-chan struct{}) bool {
 	await := func(hold <-chan struct{}, delay <-chan time.Time) bool {
 		select {

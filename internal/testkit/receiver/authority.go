@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// root is the CA of every receiver of the process: who trusts one trusts all.
+// root is the CA of all receivers of the process.
 var root = sync.OnceValue(func() *certified {
 	from, until := validity()
 	template := &x509.Certificate{
@@ -48,7 +48,7 @@ func validity() (from, until time.Time) {
 	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// CAFile is a PEM file that trusts every receiver of this process.
+// CAFile returns a PEM file with the CA of all receivers of this process.
 func CAFile(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")

@@ -1,6 +1,6 @@
-// Package receiver is the other end of our webhooks: an HTTPS server on this machine that
-// keeps every request as it arrived and answers as its test wants. It trusts and checks
-// nothing, but fails its test when a secret arrived; verify.go asks an implementation in another language.
+// Package receiver is a webhook endpoint for tests: an HTTPS server on this machine that records
+// every request and answers as the test wants. It checks no signatures, but fails the test when a
+// request contains a secret. verify.go checks signatures with an implementation in Node.
 package receiver
 
 import (
@@ -23,11 +23,11 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-// Receiver is running; it ends with its test.
+// Receiver is a running server. It is closed when the test ends.
 type Receiver struct {
 	// URL has the address 127.0.0.1; the certificate also covers localhost and the hosts that New was given.
 	URL string
-	// CA trusts the receivers of this process, and nothing else; CAFile holds the same as PEM.
+	// CA contains only the CA of the receivers of this process. CAFile has the same as PEM.
 	CA     *x509.CertPool
 	CAFile string
 
@@ -39,30 +39,30 @@ type Receiver struct {
 	deliveries map[string]int
 	events     map[string]int
 	broken     int
-	changed    chan struct{} // nil while nobody waits
+	changed    chan struct{} // closed at the next request; nil while no test waits
 }
 
-// Request is one that arrived whole.
+// Request is a request that arrived completely.
 type Request struct {
 	Number int // from 1, in the order of arrival
 	Method string
 	Path   string // with its query
 	Host   string
 	Header http.Header
-	Body   []byte // the very bytes
+	Body   []byte // the bytes as they arrived
 	At     time.Time
 }
 
-// DeliveryID names the delivery that the request is an attempt of.
+// DeliveryID returns the id of the delivery that the request is an attempt of.
 func (r Request) DeliveryID() string { return r.Header.Get("X-Svc-Delivery-Id") }
 
-// EventUID is the same over the retries and replays of an event.
+// EventUID returns the id of the event, which is the same for retries and replays.
 func (r Request) EventUID() string { return r.Header.Get("X-Svc-Event-Uid") }
 
-// Event is its type.
+// Event returns the type of the event.
 func (r Request) Event() string { return r.Header.Get("X-Svc-Event") }
 
-// Attempt is 0 where the header is missing or no number.
+// Attempt returns the number of the attempt; 0 when the header is missing or not a number.
 func (r Request) Attempt() int {
 	attempt, _ := strconv.Atoi(r.Header.Get("X-Svc-Attempt"))
 	return attempt
@@ -91,7 +91,7 @@ func New(t testing.TB, hosts ...string) *Receiver {
 	return r
 }
 
-// Client trusts the receiver; for tests that play the sender.
+// Client returns a client that trusts the receiver.
 func (r *Receiver) Client(t testing.TB) *http.Client {
 	t.Helper()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -103,8 +103,7 @@ func (r *Receiver) Client(t testing.TB) *http.Client {
 	return client
 }
 
-// Answer decides from now on how a request is answered. Requests are answered side by
-// side, so it must be safe to call at once.
+// Answer sets the function that answers later requests. It must be safe for concurrent use.
 func (r *Receiver) Answer(with func(Request) Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +143,7 @@ func (r *Receiver) tell() {
 	}
 }
 
-// Requests are all so far, in the order of arrival.
+// Requests returns all requests so far, in the order of arrival.
 func (r *Receiver) Requests() []Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,8 +180,8 @@ func count[T any](r *Receiver, read func() T) T {
 	return read()
 }
 
-// Wait asks now and after every request until the answer is yes, and fails when time is
-// up. What is asked should be quick: there may be thousands of requests.
+// Wait calls asked now and after every request until it returns true, and fails the test after
+// within. Asked should be fast, because there may be thousands of requests.
 func (r *Receiver) Wait(t testing.TB, within time.Duration, what string, asked func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(within)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
 
 const patience = 2 * time.Minute
 
-// delivery is a request as the platform sends it.
+// delivery returns a request like those of the product.
 func delivery(t *testing.T, url string, body []byte, headers ...string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
@@ -44,7 +44,7 @@ type answered struct {
 	body   string
 }
 
-// do sends it and reads the whole answer.
+// do sends the request and reads the whole response.
 func do(t *testing.T, client *http.Client, request *http.Request) (answered, error) {
 	t.Helper()
 	response, err := client.Do(request)
@@ -56,7 +56,7 @@ func do(t *testing.T, client *http.Client, request *http.Request) (answered, err
 	return answered{status: response.StatusCode, header: response.Header, body: string(body)}, err
 }
 
-func TestReceiver_KeepsWhatArrived(t *testing.T) {
+func TestReceiver_Request_RecordedAsItArrived(t *testing.T) {
 	t.Parallel()
 	r := receiver.New(t, "hooks.example.com")
 	raw := []byte("{\r\n \"a\":\"\xff\x00\"}\n")
@@ -80,7 +80,7 @@ func TestReceiver_KeepsWhatArrived(t *testing.T) {
 	require.Equal(t, map[string]int{"evt_1": 1}, r.Events())
 }
 
-func TestReceiver_IsTrustedThroughItsCAAlone(t *testing.T) {
+func TestReceiver_Certificate_TrustedOnlyThroughItsCA(t *testing.T) {
 	t.Parallel()
 	r := receiver.New(t, "hooks.example.com")
 	encoded, err := os.ReadFile(r.CAFile)
@@ -95,10 +95,10 @@ func TestReceiver_IsTrustedThroughItsCAAlone(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = do(t, &http.Client{}, delivery(t, r.URL, nil))
-	require.ErrorAs(t, err, new(x509.UnknownAuthorityError), "who does not know the CA")
+	require.ErrorAs(t, err, new(x509.UnknownAuthorityError), "a client without the CA")
 }
 
-func TestAnswer(t *testing.T) {
+func TestAnswer_EachField_Sent(t *testing.T) {
 	t.Parallel()
 	r := receiver.New(t)
 	client := r.Client(t)
@@ -128,10 +128,10 @@ func TestAnswer(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, "half", response.body)
 	require.Equal(t, http.StatusOK, response.status)
-	require.GreaterOrEqual(t, r.Count(), 5, "what was not answered has still arrived")
+	require.GreaterOrEqual(t, r.Count(), 5, "requests without a response are recorded too")
 }
 
-func TestAnswer_Hold(t *testing.T) {
+func TestAnswer_Hold_WaitsUntilClosed(t *testing.T) {
 	t.Parallel()
 	r := receiver.New(t)
 	hold := make(chan struct{})
@@ -156,8 +156,8 @@ func TestAnswer_Hold(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, <-answered)
 }
 
-// A test may end while requests hang; goleak sees whether something stays behind.
-func TestReceiver_EndsWithHangingRequests(t *testing.T) {
+// A test may end while requests hang. Goleak checks that no goroutine is left.
+func TestReceiver_TestEnds_HangingRequestsEnd(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
 	t.Run("hanging", func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestReceiver_EndsWithHangingRequests(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-func TestReceiver_CountsBrokenRequests(t *testing.T) {
+func TestReceiver_TruncatedRequest_CountedAsBroken(t *testing.T) {
 	t.Parallel()
 	r := receiver.New(t)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL, io.MultiReader(strings.NewReader("half"), failing{}))
@@ -190,7 +190,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
-func TestSequences(t *testing.T) {
+func TestSequence_Answers_InOrder(t *testing.T) {
 	t.Parallel()
 	of := func(id string) receiver.Request {
 		return receiver.Request{Header: http.Header{"X-Svc-Delivery-Id": {id}}}
@@ -207,7 +207,7 @@ func TestSequences(t *testing.T) {
 	require.Equal(t, []int{0}, statuses(receiver.Sequence(), "x"))
 }
 
-func TestReceiver_ManyAtOnce(t *testing.T) {
+func TestReceiver_ConcurrentRequests_AllRecorded(t *testing.T) {
 	t.Parallel()
 	const overTheWire, direct, senders = 2_000, 50_000, 16
 	r := receiver.New(t)
@@ -241,7 +241,7 @@ func TestReceiver_ManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestVerifyWithNode(t *testing.T) {
+func TestVerifyWithNode_EachFault_Found(t *testing.T) {
 	t.Parallel()
 	first, second := signature.NewSecret(), signature.NewSecret()
 	at := time.Unix(1_760_000_000, 0)
@@ -285,8 +285,8 @@ func TestVerifyWithNode(t *testing.T) {
 	}, found)
 }
 
-// Fifty thousand deliveries are what later suites verify.
-func TestVerifyWithNode_Many(t *testing.T) {
+// Proofs verify fifty thousand deliveries.
+func TestVerifyWithNode_ManyDeliveries_Verified(t *testing.T) {
 	t.Parallel()
 	const many = 50_000
 	secret, body, at := signature.NewSecret(), bytes.Repeat([]byte("0123456789abcdef"), 64), time.Unix(1_760_000_000, 0)

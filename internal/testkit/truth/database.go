@@ -10,7 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 )
 
-// database is read as a dump would be, past all that the product puts before it.
+// database reads tables directly, without the product's code.
 type database struct{ conn *pgx.Conn }
 
 func open(ctx context.Context, url string) (database, error) {

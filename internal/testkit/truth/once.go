@@ -11,15 +11,15 @@ const (
 	markLength = len(markPrefix) + 16
 )
 
-// Mark is a string that nothing else contains. A change that carries it can be told from
-// all others wherever it left a trace.
+// Mark returns a unique string. A change that contains it can be found in every row, event and
+// webhook that came from it.
 func Mark() string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return markPrefix + hex.EncodeToString(random[:])
 }
 
-// marksIn finds each mark in a text, once.
+// marksIn returns the different marks in a text.
 func marksIn(text []byte) (found []string) {
 	seen := map[string]bool{}
 	for {
@@ -34,8 +34,8 @@ func marksIn(text []byte) (found []string) {
 	}
 }
 
-// checkOnce: each key has one answer and one effect. That no mark stands in two rows of
-// a table is seen while the rows are read.
+// checkOnce checks that each key has one response and one effect. Scan checks that no mark is in
+// two rows of a table.
 func (c *checker) checkOnce() {
 	type name struct{ org, key string }
 	first := map[name]Call{}
@@ -56,7 +56,7 @@ func (c *checker) checkOnce() {
 	}
 }
 
-// differAt is the first byte, from 0, in which two texts differ.
+// differAt returns the index of the first byte in which two texts differ.
 func differAt(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

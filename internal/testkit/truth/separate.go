@@ -12,10 +12,10 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// needle is what must not be found, or only at its owner's.
+// needle is a text that must not be found, or only in data of its owner.
 type needle struct {
 	text []byte
-	// name says which it is without saying it.
+	// name describes the needle without showing it.
 	name string
 	org  string
 }
@@ -41,7 +41,7 @@ func (c *checker) canaryNeedles() (all []needle) {
 	return all
 }
 
-// scan looks through every row of a cell: for canaries of others, for secrets, and for
+// scan searches every row of a cell for canaries of other organizations, for secrets, and for
 // changes that happened twice.
 func (c *checker) scan(ctx context.Context, db database, cell string) error {
 	marks := map[string]map[string]int{}
@@ -74,11 +74,11 @@ func (c *checker) scanRow(cell string, row pgtest.Row, marks map[string]int) {
 		}
 	}
 	for _, secret := range c.secretsIn(row.Text) {
-		c.violated(Undercover, "%s stands in %s of %s, in the cell %s", secret, row.Table, orNobody(row.Org), cell)
+		c.violated(Secrecy, "%s stands in %s of %s, in the cell %s", secret, row.Table, orNobody(row.Org), cell)
 	}
 }
 
-// secretsIn names the secrets in a text: those of the run, and those that every test plants.
+// secretsIn names the secrets in a text: those of the run, and those of package canary.
 func (c *checker) secretsIn(text []byte) (names []string) {
 	for _, secret := range c.secrets {
 		if bytes.Contains(text, secret.text) {
@@ -98,8 +98,8 @@ func orNobody(org string) string {
 	return org
 }
 
-// checkSeparate: what an organization is told and sent contains no canary of another, and
-// no secret.
+// checkSeparate checks that the responses and webhooks of an organization contain no canary of
+// another, and no secret.
 func (c *checker) checkSeparate() {
 	for _, call := range c.Calls {
 		for _, one := range c.canaries {
@@ -108,7 +108,7 @@ func (c *checker) checkSeparate() {
 			}
 		}
 		for _, kind := range canary.Find(call.Body) {
-			c.violated(Undercover, "%s was answered to %s, key %q, %s", kind, call.Org, call.Key, call.Mark)
+			c.violated(Secrecy, "%s was answered to %s, key %q, %s", kind, call.Org, call.Key, call.Mark)
 		}
 	}
 	for _, request := range c.Requests {
@@ -123,7 +123,7 @@ func (c *checker) checkSeparate() {
 			}
 		}
 		for _, secret := range c.secretsIn(text) {
-			c.violated(Undercover, "%s arrived at %s in %s", secret, to.ID, request.DeliveryID())
+			c.violated(Secrecy, "%s arrived at %s in %s", secret, to.ID, request.DeliveryID())
 		}
 	}
 }
@@ -138,7 +138,7 @@ func headersAndBody(header map[string][]string, body []byte) []byte {
 	return text
 }
 
-// checkLogs: no file that a process wrote contains a secret.
+// checkLogs checks that no log contains a secret.
 func (c *checker) checkLogs() error {
 	for _, file := range c.Logs {
 		text, err := os.ReadFile(file)
@@ -147,7 +147,7 @@ func (c *checker) checkLogs() error {
 		}
 		for at, line := range bytes.Split(text, []byte("\n")) {
 			for _, secret := range c.secretsIn(line) {
-				c.violated(Undercover, "%s stands in line %d of %s", secret, at+1, file)
+				c.violated(Secrecy, "%s stands in line %d of %s", secret, at+1, file)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// checkSigned: every request carries one signature for each secret that was active, and
-// the implementation in Node agrees.
+// checkSigned checks that every request has one signature for each active secret, here and with
+// the implementation in Node.
 func (c *checker) checkSigned(t testing.TB) {
 	t.Helper()
 	var recorded []receiver.Recorded
@@ -41,11 +41,11 @@ func (c *checker) checkSigned(t testing.TB) {
 	}
 }
 
-// longestAttempt is how long before its arrival a request may have been signed.
+// longestAttempt is the longest time between the signing and the arrival of a request.
 const longestAttempt = 12 * time.Second
 
-// activeAt are the secrets that must have signed a request. One that came or went about
-// then counts if it signed.
+// activeAt returns the secrets that must have signed a request. A secret that was added or revoked
+// at about that time is included if it signed.
 func activeAt(secrets []Secret, request receiver.Request) (active []string) {
 	signature := request.Header.Get("X-Svc-Signature")
 	stamp, _, _ := strings.Cut(strings.TrimPrefix(signature, "t="), ",")
@@ -65,8 +65,8 @@ func activeAt(secrets []Secret, request receiver.Request) (active []string) {
 	return active
 }
 
-// signs tells whether an attempt between two moments may, and whether it must, be signed
-// by the secret.
+// signs reports whether an attempt between two times may, and whether it must, be signed with the
+// secret.
 func (s Secret) signs(begun, arrived time.Time) (possible, certain bool) {
 	possible = !arrived.Before(s.Minted.Begin.Add(-Tolerance))
 	certain = possible && (s.Minted.End.IsZero() || begun.After(s.Minted.End.Add(Tolerance)))

@@ -1,7 +1,6 @@
-// Package truth is the judge of every run: it compares what clients were told, what
-// endpoints received, what the databases hold and what was logged, and names each promise
-// that was broken. It knows the run from outside and trusts nothing that the product says
-// of itself.
+// Package truth checks the invariants of the product after a run: it compares the responses that
+// clients got, the requests that endpoints received, the rows of the databases and the logs, and
+// reports each violation. It reads the databases directly and uses no code of the product.
 package truth
 
 import (
@@ -18,76 +17,77 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-// Run is what a run left behind.
+// Run is the data of a run that is checked.
 type Run struct {
-	// Cells are the addresses of all databases, by name.
+	// Cells are the URLs of all databases, by name.
 	Cells map[string]string
 	Calls []Call
-	// Subscriptions are all that there were, and Requests what their endpoints received.
+	// Subscriptions are all subscriptions of the run, and Requests all requests to their endpoints.
 	Subscriptions []Subscription
 	Requests      []receiver.Request
 	// Canaries are strings that belong to one organization each.
 	Canaries map[string][]string
 	// Keys are API keys in plain text. Signing secrets are known from the subscriptions.
 	Keys []string
-	// Logs are files that hold what processes wrote.
+	// Logs are the files with the output of the processes.
 	Logs []string
 }
 
-// Call is a request to the API and its answer. Who asks again until there is an answer
-// notes each answer that arrives; answers that only ask for patience are none.
+// Call is a request to the API and its response. A client that retries adds a Call for each
+// response, except those that only ask it to retry.
 type Call struct {
 	Org string
-	// Key is the Idempotency-Key, if there was one.
+	// Key is the Idempotency-Key; empty for none.
 	Key string
-	// Mark, made by Mark, stands in what the call changes and in nothing else.
+	// Mark is a string of the function Mark that only the rows changed by this call contain.
 	Mark string
-	// Event is the type that announces the change.
+	// Event is the type of the event of the change.
 	Event string
-	// Status 0 was never answered: it may have happened, once.
+	// Status is the status of the response. Zero means that there was none: the change may have
+	// happened, at most once.
 	Status int
 	Body   []byte
 }
 
 func (c Call) succeeded() bool { return c.Status >= 200 && c.Status < 300 }
 
-// Subscription is an endpoint as its owner knows it.
+// Subscription is a webhook subscription of the run.
 type Subscription struct {
 	Org, ID string
-	// Path is that of its URL; no other subscription has it.
+	// Path is the path of its URL, which is different for each subscription.
 	Path    string
 	Events  []string
 	Numbers []string
-	// Since is when it was there, and Until, unless zero, when it no longer was.
+	// Since is when it surely existed. Until is when it was deleted; zero for never.
 	Since, Until time.Time
 	Secrets      []Secret
 }
 
-// Secret signs for a while. A zero Minted is from the beginning, a zero Revoked never.
+// Secret is a signing secret. A zero Minted means from the beginning, a zero Revoked never.
 type Secret struct {
 	Text            string
 	Minted, Revoked Span
 }
 
-// Span is a time within which something happened: between a request and its answer.
+// Span is the time between a request and its response, within which a change happened.
 type Span struct{ Begin, End time.Time }
 
-// Tolerance is how close to a change an attempt may still, or already, go by the other side.
+// Tolerance is the time around a change in which both the old and the new state are accepted.
 const Tolerance = 2 * time.Second
 
-// Invariant is the number of a promise.
+// Invariant is the number of an invariant in the design.
 type Invariant string
 
-// The promises that are judged.
+// The invariants that are checked.
 const (
-	Once       Invariant = "I4"
-	Told       Invariant = "I6"
-	Signed     Invariant = "I7"
-	Separate   Invariant = "I8"
-	Undercover Invariant = "I11"
+	Once      Invariant = "I4"
+	Delivered Invariant = "I6"
+	Signed    Invariant = "I7"
+	Separate  Invariant = "I8"
+	Secrecy   Invariant = "I11"
 )
 
-// Violation is a broken promise, in one sentence.
+// Violation is a violated invariant, with one sentence.
 type Violation struct {
 	Invariant Invariant
 	Sentence  string
@@ -95,10 +95,10 @@ type Violation struct {
 
 func (v Violation) String() string { return string(v.Invariant) + ": " + v.Sentence }
 
-// Found is the judgement.
+// Found is the result of a check.
 type Found struct {
 	Violations []Violation
-	// What was looked at.
+	// The numbers of things that were checked.
 	Calls, Events, Deliveries, Requests, Verified, Rows, Tables int
 }
 
@@ -107,7 +107,7 @@ func (f Found) String() string {
 		len(f.Violations), f.Calls, f.Events, f.Deliveries, f.Requests, f.Verified, f.Rows, f.Tables)
 }
 
-// checker holds a run and what was read about it.
+// checker holds a run and the rows that were read.
 type checker struct {
 	Run
 
@@ -124,7 +124,7 @@ func (c *checker) violated(which Invariant, sentence string, args ...any) {
 	c.found.Violations = append(c.found.Violations, Violation{which, fmt.Sprintf(sentence, args...)})
 }
 
-// Check judges a run. It fails t only where it could not look.
+// Check checks a run and returns the violations. It fails t only when something cannot be read.
 func Check(t testing.TB, run Run) Found {
 	t.Helper()
 	c := &checker{
@@ -141,7 +141,7 @@ func Check(t testing.TB, run Run) Found {
 		require.NoError(t, c.readCell(t.Context(), name), "the cell %s", name)
 	}
 	c.checkOnce()
-	c.checkTold()
+	c.checkDelivered()
 	c.checkSigned(t)
 	c.checkSeparate()
 	require.NoError(t, c.checkLogs())
@@ -150,7 +150,7 @@ func Check(t testing.TB, run Run) Found {
 	return c.found
 }
 
-// Require judges a run, says what was looked at and fails with the first violations.
+// Require checks a run, logs the result, and fails t when there are violations.
 func Require(t testing.TB, run Run) Found {
 	t.Helper()
 	found := Check(t, run)
@@ -161,7 +161,7 @@ func Require(t testing.TB, run Run) Found {
 	return found
 }
 
-// shownOfEach is how many violations of one promise are listed.
+// shownOfEach is the largest number of violations of one invariant that are listed.
 const shownOfEach = 10
 
 func (f Found) list() string {
@@ -175,7 +175,7 @@ func (f Found) list() string {
 	return text.String()
 }
 
-// readCell reads the events and deliveries of a cell, then looks through every row of it.
+// readCell reads the events and deliveries of a cell, then searches every row of it.
 func (c *checker) readCell(ctx context.Context, name string) error {
 	db, err := open(ctx, c.Cells[name])
 	if err != nil {

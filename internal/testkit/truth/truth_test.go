@@ -30,9 +30,9 @@ import (
 
 const patience = time.Minute
 
-// scene is a small run in which all went well: two organizations, each with a customer
-// that was created and renamed, and with a subscription to either event.
-type scene struct {
+// fixture is a small run without violations: two organizations, each with a customer that was
+// created and renamed, and with a subscription to each of the two events.
+type fixture struct {
 	truth.Run
 
 	world    *factory.World
@@ -40,10 +40,10 @@ type scene struct {
 	orgs     []orgs.ID
 }
 
-func newScene(t *testing.T) *scene {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	url := pgtest.URL(t)
-	s := &scene{world: factory.On(t, pgtest.Connect(t, url)), receiver: receiver.New(t)}
+	s := &fixture{world: factory.On(t, pgtest.Connect(t, url)), receiver: receiver.New(t)}
 	s.Cells, s.Canaries = map[string]string{"test": url}, map[string][]string{}
 	s.world.Work(t)
 	for range 2 {
@@ -64,8 +64,8 @@ func newScene(t *testing.T) *scene {
 	return s.copy(t)
 }
 
-// copy is the same run, on the same database, in which the rest may be changed.
-func (s *scene) copy(t *testing.T) *scene {
+// copy returns a copy of the run, with the same database, that the test may change.
+func (s *fixture) copy(t *testing.T) *fixture {
 	t.Helper()
 	other := *s
 	other.Calls, other.Requests = slices.Clone(s.Calls), slices.Clone(s.Requests)
@@ -79,7 +79,7 @@ func (s *scene) copy(t *testing.T) *scene {
 	return &other
 }
 
-func (s *scene) subscribe(t *testing.T, org orgs.ID, to events.Type) {
+func (s *fixture) subscribe(t *testing.T, org orgs.ID, to events.Type) {
 	t.Helper()
 	path := fmt.Sprint("/", len(s.Subscriptions))
 	made, err := s.world.Webhooks.Create(t.Context(), org, webhooks.Draft{URL: s.receiver.URL + path, Events: []events.Type{to}})
@@ -90,7 +90,7 @@ func (s *scene) subscribe(t *testing.T, org orgs.ID, to events.Type) {
 	})
 }
 
-func (s *scene) change(t *testing.T, org orgs.ID) {
+func (s *fixture) change(t *testing.T, org orgs.ID) {
 	t.Helper()
 	created, updated := truth.Mark(), truth.Mark()
 	metadata := func(mark string) json.RawMessage {
@@ -99,7 +99,7 @@ func (s *scene) change(t *testing.T, org orgs.ID) {
 	customer, err := s.world.Customers.Create(t.Context(), org, customers.Draft{Name: "Acme", Metadata: metadata(created)})
 	require.NoError(t, err)
 	s.answered(t, org, created, events.CustomerCreated, customer)
-	s.world.Clock.Move(time.Second) // what happens at one time is put in order by later times
+	s.world.Clock.Move(time.Second) // so that the times of the events differ
 	var patch customers.Patch
 	patch.Metadata.Set, patch.Metadata.Value = true, metadata(updated)
 	customer, err = s.world.Customers.Update(t.Context(), org, customer.ID, patch)
@@ -107,15 +107,15 @@ func (s *scene) change(t *testing.T, org orgs.ID) {
 	s.answered(t, org, updated, events.CustomerUpdated, customer)
 }
 
-func (s *scene) answered(t *testing.T, org orgs.ID, mark string, event events.Type, customer customers.Customer) {
+func (s *fixture) answered(t *testing.T, org orgs.ID, mark string, event events.Type, customer customers.Customer) {
 	t.Helper()
 	body, err := json.Marshal(customer.Resource())
 	require.NoError(t, err)
 	call := truth.Call{Org: org.String(), Key: "key of " + mark, Mark: mark, Event: string(event), Status: http.StatusCreated, Body: body}
-	s.Calls = append(s.Calls, call, call) // asked twice, answered alike
+	s.Calls = append(s.Calls, call, call) // a retry with the same response
 }
 
-func (s *scene) exec(t *testing.T, sql string, args ...any) {
+func (s *fixture) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.Cells["test"])
 	require.NoError(t, err)
@@ -125,8 +125,8 @@ func (s *scene) exec(t *testing.T, sql string, args ...any) {
 	require.Equal(t, int64(1), done.RowsAffected())
 }
 
-// leak writes a secret into a row, until the test ends.
-func (s *scene) leak(t *testing.T, secret string) {
+// leak writes a secret into a row, and removes it when the test ends.
+func (s *fixture) leak(t *testing.T, secret string) {
 	t.Helper()
 	const sqlSet = `UPDATE customers SET metadata = json_build_object('key', $2::text) WHERE org_id = $1`
 	ctx := context.WithoutCancel(t.Context())
@@ -141,28 +141,28 @@ func (s *scene) leak(t *testing.T, secret string) {
 	})
 }
 
-// tampered replaces a request by a copy that may be changed.
-func (s *scene) tampered(at int) *receiver.Request {
+// tampered replaces a request by a copy that the test may change.
+func (s *fixture) tampered(at int) *receiver.Request {
 	one := &s.Requests[at]
 	one.Body, one.Header = bytes.Clone(one.Body), one.Header.Clone()
 	return one
 }
 
-// resign makes the signatures of a request anew.
-func (s *scene) resign(at int, secrets ...string) {
+// resign replaces the signatures of a request.
+func (s *fixture) resign(at int, secrets ...string) {
 	one := s.tampered(at)
 	one.Header.Set(signature.Header, signature.Sign(one.At, one.Body, secrets...))
 	one.Header.Set(signature.Header256, signature.Sign256(one.Body, secrets[len(secrets)-1]))
 }
 
-// subscriptionOf is the one whose endpoint received a request.
-func (s *scene) subscriptionOf(at int) *truth.Subscription {
+// subscriptionOf returns the subscription whose endpoint received a request.
+func (s *fixture) subscriptionOf(at int) *truth.Subscription {
 	return &s.Subscriptions[slices.IndexFunc(s.Subscriptions, func(one truth.Subscription) bool { return one.Path == s.Requests[at].Path })]
 }
 
-func TestCheck_FindsNothingWhereAllWentWell(t *testing.T) {
+func TestCheck_GoodRun_NoViolations(t *testing.T) {
 	t.Parallel()
-	found := newScene(t).check(t)
+	found := newFixture(t).check(t)
 	require.Empty(t, found.Violations)
 	require.Equal(t, []int{8, 4, 4, 4, 4},
 		[]int{found.Calls, found.Events, found.Deliveries, found.Requests, found.Verified})
@@ -170,7 +170,7 @@ func TestCheck_FindsNothingWhereAllWentWell(t *testing.T) {
 	require.Greater(t, found.Tables, 15)
 }
 
-func (s *scene) check(t *testing.T) truth.Found {
+func (s *fixture) check(t *testing.T) truth.Found {
 	t.Helper()
 	return truth.Check(t, s.Run)
 }
@@ -194,117 +194,117 @@ SELECT org_id, overlay(id::text PLACING 'ffffffffffff' FROM 25)::uuid, subscript
 FROM webhook_deliveries
 WHERE org_id = $1 AND event_type = 'customer.created'`
 
-// planted is a fault, and the first words of what must be said about it.
+// planted is a fault, and a part of the violation that must be reported.
 type planted struct {
 	name  string
-	plant func(t *testing.T, s *scene)
+	plant func(t *testing.T, s *fixture)
 	which truth.Invariant
 	says  string
-	// inRows needs a database of its own.
+	// inRows is true for a fault in the database, which then needs a database of its own.
 	inRows bool
 }
 
 func plantedLosses() []planted {
 	return []planted{
-		{"a lost delivery", func(_ *testing.T, s *scene) { s.Requests = s.Requests[1:] }, truth.Told, "never arrived at wbs_", false},
-		{"a lost event", func(t *testing.T, s *scene) {
+		{"a lost delivery", func(_ *testing.T, s *fixture) { s.Requests = s.Requests[1:] }, truth.Delivered, "never arrived at wbs_", false},
+		{"a lost event", func(t *testing.T, s *fixture) {
 			s.exec(t, `DELETE FROM events WHERE org_id = $1 AND type = 'customer.created'`, s.orgs[0].String())
-		}, truth.Told, "was acknowledged and has no event", true},
-		{"an event of another type", func(t *testing.T, s *scene) {
+		}, truth.Delivered, "was acknowledged and has no event", true},
+		{"an event of another type", func(t *testing.T, s *fixture) {
 			s.exec(t, `UPDATE events SET type = 'customer.archived' WHERE org_id = $1 AND type = 'customer.created'`, s.orgs[0].String())
-		}, truth.Told, "should be a customer.created", true},
-		{"a changed byte", func(_ *testing.T, s *scene) {
+		}, truth.Delivered, "should be a customer.created", true},
+		{"a changed byte", func(_ *testing.T, s *fixture) {
 			s.tampered(1).Body[9] ^= 1
 			s.resign(1, s.subscriptionOf(1).Secrets[0].Text)
-		}, truth.Told, "differs from the event's at byte 9", false},
-		{"another id", func(_ *testing.T, s *scene) { s.tampered(2).Header.Set("X-Svc-Event-Id", "evt_other") }, truth.Told, `as customer.`, false},
-		{"an unknown uid", func(_ *testing.T, s *scene) { s.tampered(2).Header.Set("X-Svc-Event-Uid", "evt_no") }, truth.Told, "which is no event", false},
-		{"a request to who did not ask", func(_ *testing.T, s *scene) {
+		}, truth.Delivered, "differs from the event's at byte 9", false},
+		{"another id", func(_ *testing.T, s *fixture) { s.tampered(2).Header.Set("X-Svc-Event-Id", "evt_other") }, truth.Delivered, `as customer.`, false},
+		{"an unknown uid", func(_ *testing.T, s *fixture) { s.tampered(2).Header.Set("X-Svc-Event-Uid", "evt_no") }, truth.Delivered, "which is no event", false},
+		{"a request to who did not ask", func(_ *testing.T, s *fixture) {
 			s.subscriptionOf(0).Events = []string{"message.received"}
-		}, truth.Told, "that it did not ask for", false},
-		{"a delivery of another subscription", func(_ *testing.T, s *scene) {
+		}, truth.Delivered, "that it did not ask for", false},
+		{"a delivery of another subscription", func(_ *testing.T, s *fixture) {
 			s.tampered(0).Header.Set("X-Svc-Delivery-Id", s.Requests[1].DeliveryID())
-		}, truth.Told, "which is not of them", false},
+		}, truth.Delivered, "which is not of them", false},
 	}
 }
 
 func plantedDoubles() []planted {
 	return []planted{
-		{"an event row twice", func(t *testing.T, s *scene) { s.exec(t, sqlCopyEvent, s.orgs[0].String()) }, truth.Told, "has 2 events: evt_", true},
-		{"two effects of a key", func(t *testing.T, s *scene) { s.exec(t, sqlCopyCustomer, s.orgs[0].String()) }, truth.Once, "2 rows of customers", true},
-		{"two deliveries", func(t *testing.T, s *scene) { s.exec(t, sqlCopyDelivery, s.orgs[0].String()) }, truth.Told, "has two deliveries to wbs_", true},
-		{"two bodies of a key", func(_ *testing.T, s *scene) { s.Calls[1].Body = []byte(`{}`) }, truth.Once, "two bodies that differ at byte 1", false},
-		{"two statuses of a key", func(_ *testing.T, s *scene) { s.Calls[1].Status = http.StatusOK }, truth.Once, "was answered 201 and 200", false},
-		{"an event that nobody asked for", func(_ *testing.T, s *scene) { s.Calls = s.Calls[2:] }, truth.Told, "belongs to no change", false},
+		{"an event row twice", func(t *testing.T, s *fixture) { s.exec(t, sqlCopyEvent, s.orgs[0].String()) }, truth.Delivered, "has 2 events: evt_", true},
+		{"two effects of a key", func(t *testing.T, s *fixture) { s.exec(t, sqlCopyCustomer, s.orgs[0].String()) }, truth.Once, "2 rows of customers", true},
+		{"two deliveries", func(t *testing.T, s *fixture) { s.exec(t, sqlCopyDelivery, s.orgs[0].String()) }, truth.Delivered, "has two deliveries to wbs_", true},
+		{"two bodies of a key", func(_ *testing.T, s *fixture) { s.Calls[1].Body = []byte(`{}`) }, truth.Once, "two bodies that differ at byte 1", false},
+		{"two statuses of a key", func(_ *testing.T, s *fixture) { s.Calls[1].Status = http.StatusOK }, truth.Once, "was answered 201 and 200", false},
+		{"an event that nobody asked for", func(_ *testing.T, s *fixture) { s.Calls = s.Calls[2:] }, truth.Delivered, "belongs to no change", false},
 	}
 }
 
 func plantedLeaks() []planted {
 	return []planted{
-		{"a canary in another's endpoint", func(_ *testing.T, s *scene) {
+		{"a canary in another's endpoint", func(_ *testing.T, s *fixture) {
 			other := s.orgs[0].String()
 			if s.subscriptionOf(0).Org == other {
 				other = s.orgs[1].String()
 			}
 			s.tampered(0).Header.Set("X-Svc-Note", s.Canaries[other][0])
 		}, truth.Separate, "arrived at wbs_", false},
-		{"a canary in another's answer", func(_ *testing.T, s *scene) {
+		{"a canary in another's answer", func(_ *testing.T, s *fixture) {
 			s.Calls = append(s.Calls, truth.Call{Org: s.orgs[0].String(), Status: http.StatusOK, Body: []byte(s.Canaries[s.orgs[1].String()][0])})
 		}, truth.Separate, "was answered to", false},
-		{"a canary in another's row", func(t *testing.T, s *scene) {
+		{"a canary in another's row", func(t *testing.T, s *fixture) {
 			s.exec(t, `UPDATE customers SET name = $2 WHERE org_id = $1`, s.orgs[0].String(), s.Canaries[s.orgs[1].String()][0])
 		}, truth.Separate, "stands in customers", true},
-		{"a secret in a log", func(t *testing.T, s *scene) {
+		{"a secret in a log", func(t *testing.T, s *fixture) {
 			require.NoError(t, os.WriteFile(s.Logs[0], []byte("started\nsigning with "+s.Subscriptions[0].Secrets[0].Text+"\n"), 0o600))
-		}, truth.Undercover, "stands in line 2 of ", false},
-		{"an API key in a log", func(t *testing.T, s *scene) {
+		}, truth.Secrecy, "stands in line 2 of ", false},
+		{"an API key in a log", func(t *testing.T, s *fixture) {
 			require.NoError(t, os.WriteFile(s.Logs[0], []byte("Bearer "+s.Keys[1]), 0o600))
-		}, truth.Undercover, "API key 2, ending in ", false},
-		{"a secret in a table", func(t *testing.T, s *scene) {
+		}, truth.Secrecy, "API key 2, ending in ", false},
+		{"a secret in a table", func(t *testing.T, s *fixture) {
 			secret := s.Subscriptions[0].Secrets[0].Text
 			s.exec(t, `UPDATE webhook_secrets SET sealed = convert_to($2, 'UTF8') WHERE subscription_id =
 (SELECT id FROM webhook_subscriptions WHERE org_id = $1 AND events = '{customer.created}')`, s.orgs[0].String(), secret)
-		}, truth.Undercover, "stands in webhook_secrets", true},
-		{"a secret in JSON", func(t *testing.T, s *scene) { s.leak(t, s.Keys[0]) }, truth.Undercover, "API key 1, ending in ", true},
-		{"a token in a table", func(t *testing.T, s *scene) { s.leak(t, canary.Token) }, truth.Undercover, "a planted secret stands in customers", true},
-		{"a token in a log", func(t *testing.T, s *scene) {
+		}, truth.Secrecy, "stands in webhook_secrets", true},
+		{"a secret in JSON", func(t *testing.T, s *fixture) { s.leak(t, s.Keys[0]) }, truth.Secrecy, "API key 1, ending in ", true},
+		{"a token in a table", func(t *testing.T, s *fixture) { s.leak(t, canary.Token) }, truth.Secrecy, "a planted secret stands in customers", true},
+		{"a token in a log", func(t *testing.T, s *fixture) {
 			require.NoError(t, os.WriteFile(s.Logs[0], []byte("started\nBearer "+canary.Token), 0o600))
-		}, truth.Undercover, "a planted secret stands in line 2 of ", false},
-		{"a PIN in a webhook", func(_ *testing.T, s *scene) { s.tampered(0).Header.Set("X-Pin", canary.PIN) }, truth.Undercover, "a PIN arrived at wbs_", false},
-		{"a PIN in an answer", func(_ *testing.T, s *scene) {
+		}, truth.Secrecy, "a planted secret stands in line 2 of ", false},
+		{"a PIN in a webhook", func(_ *testing.T, s *fixture) { s.tampered(0).Header.Set("X-Pin", canary.PIN) }, truth.Secrecy, "a PIN arrived at wbs_", false},
+		{"a PIN in an answer", func(_ *testing.T, s *fixture) {
 			s.Calls = append(s.Calls, truth.Call{Org: s.orgs[0].String(), Status: http.StatusOK, Body: []byte(`{"pin":"` + canary.PIN + `"}`)})
-		}, truth.Undercover, "a PIN was answered to", false},
+		}, truth.Secrecy, "a PIN was answered to", false},
 	}
 }
 
 func plantedSignatures() []planted {
 	return []planted{
-		{"a wrong signature", func(_ *testing.T, s *scene) { s.resign(0, signature.NewSecret()) }, truth.Signed, "does not verify: no_match", false},
-		{"a signature of a revoked secret", func(_ *testing.T, s *scene) {
+		{"a wrong signature", func(_ *testing.T, s *fixture) { s.resign(0, signature.NewSecret()) }, truth.Signed, "does not verify: no_match", false},
+		{"a signature of a revoked secret", func(_ *testing.T, s *fixture) {
 			revoked := truth.Secret{Text: signature.NewSecret(), Revoked: span(s.Requests[0].At.Add(-4 * time.Second))}
 			of := s.subscriptionOf(0)
 			s.resign(0, revoked.Text, of.Secrets[0].Text)
 			of.Secrets = append(of.Secrets, revoked)
 		}, truth.Signed, "2 v1 for 1 active secrets", false},
-		{"a missing signature", func(_ *testing.T, s *scene) {
+		{"a missing signature", func(_ *testing.T, s *fixture) {
 			of := s.subscriptionOf(0)
 			of.Secrets = append(of.Secrets, truth.Secret{Text: signature.NewSecret(), Minted: span(s.Requests[0].At.Add(-4 * time.Second))})
 		}, truth.Signed, "1 v1 for 2 active secrets", false},
-		{"no signature", func(_ *testing.T, s *scene) { s.tampered(0).Header.Del("X-Svc-Signature") }, truth.Signed, "malformed_header", false},
+		{"no signature", func(_ *testing.T, s *fixture) { s.tampered(0).Header.Del("X-Svc-Signature") }, truth.Signed, "malformed_header", false},
 	}
 }
 
 func span(at time.Time) truth.Span { return truth.Span{Begin: at, End: at} }
 
-func TestCheck_FindsWhatWasPlanted(t *testing.T) {
+func TestCheck_PlantedFault_Found(t *testing.T) {
 	t.Parallel()
-	shared := newScene(t)
+	shared := newFixture(t)
 	for _, one := range slices.Concat(plantedLosses(), plantedDoubles(), plantedLeaks(), plantedSignatures()) {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			var s *scene
+			var s *fixture
 			if one.inRows {
-				s = newScene(t)
+				s = newFixture(t)
 			} else {
 				s = shared.copy(t)
 			}
@@ -317,10 +317,10 @@ func TestCheck_FindsWhatWasPlanted(t *testing.T) {
 	}
 }
 
-// A secret that came or went just then may have signed or not; either is right.
-func TestCheck_ToleratesEitherSideOfAChangeOfSecrets(t *testing.T) {
+// A secret that was added or revoked at that time may have signed or not.
+func TestCheck_SecretJustChanged_EitherSignatureAccepted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	near := span(s.Requests[0].At.Add(time.Second))
 	for at := range s.Requests {
 		of := s.subscriptionOf(at)
