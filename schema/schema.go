@@ -1,6 +1,5 @@
-// Package schema holds the tables: the migrations that make them, and what the rest of
-// the product must know about each. Every table stands in exactly one list; a test
-// compares the lists with the database.
+// Package schema holds the migrations, and lists of the tables by their properties. Every table is
+// in exactly one of the lists Tenant and System; a test compares the lists with the database.
 package schema
 
 import (
@@ -15,13 +14,13 @@ import (
 //go:embed migrations/*.sql directory/*.sql
 var files embed.FS
 
-// Migrations are those of a cell. They live in the database's public schema.
+// Migrations returns the migrations of a cell. Its tables are in the schema public.
 func Migrations() postgres.Migrations {
 	return postgres.Migrations{Files: folder("migrations"), Schema: "public"}
 }
 
-// Directory are the migrations of the directory, which may share a database with a cell
-// and so keeps to a schema of its own.
+// Directory returns the migrations of the directory. Its tables are in a schema of their own,
+// because it may share a database with a cell.
 func Directory() postgres.Migrations {
 	return postgres.Migrations{Files: folder("directory"), Schema: "directory"}
 }
@@ -34,13 +33,14 @@ func folder(name string) fs.FS {
 	return migrations
 }
 
-// EnterOrganization starts every transaction of an organization: it waits for nobody but
-// who freezes the organization, and refuses when it is frozen or not here.
+// EnterOrganization returns the first statement of every transaction of an organization. It waits
+// only for a transaction that freezes the organization, and fails when the organization is frozen
+// or not in this database.
 func EnterOrganization(org ids.Org) string {
 	return "SELECT enter_organization('" + org.String() + "')"
 }
 
-// EnterAll starts every transaction that crosses organizations.
+// EnterAll returns the first statement of every transaction that crosses organizations.
 func EnterAll() string { return "SELECT enter_all_organizations()" }
 
 // Tenant lists the tables whose rows belong to an organization. org_id is the first
@@ -79,7 +79,7 @@ func System() []string {
 
 const day = 24 * time.Hour
 
-// Partitioned lists the tables cut by time, and how long each keeps its rows.
+// Partitioned lists the tables that are partitioned by time, and how long each keeps its rows.
 func Partitioned() []postgres.Partitioned {
 	return []postgres.Partitioned{
 		{Table: "audit_log", Every: postgres.Monthly, Keep: 400 * day},

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/schema"
 )
 
-func TestEveryTableStandsInOneList(t *testing.T) {
+func TestLists_EveryTable_InExactlyOne(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	tables, err := postgres.Many[string](t.Context(), db.System("catalogue"), `
@@ -83,7 +83,7 @@ func TestKeysOfTenantTablesStartWithTheOrganization(t *testing.T) {
 	}
 }
 
-func TestMigrateTwice(t *testing.T) {
+func TestMigrate_Twice_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
@@ -124,8 +124,8 @@ type anyKind struct{}
 
 func (anyKind) Prefix() string { return "any" }
 
-// A function that is called by its name reads and plans its body in every statement.
-func TestIDsAreMintedInTheStatementItself(t *testing.T) {
+// A function that is not inlined is parsed and planned in every statement that calls it.
+func TestNewID_InAStatement_IsInlined(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Open(t)
 	plan, err := postgres.Many[string](t.Context(), db.System("plan"), `EXPLAIN (VERBOSE) SELECT ulid(now())`, nil)

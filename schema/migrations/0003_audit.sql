@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Who did what. Rows are only ever added; whole months leave by retention.
+-- The audit log: principal and action. Rows are only inserted; retention drops whole months.
 CREATE TABLE audit_log (
     org_id uuid NOT NULL,
     id uuid NOT NULL,

@@ -8,8 +8,8 @@ CREATE FUNCTION organization_lock(org uuid) RETURNS bigint IMMUTABLE LANGUAGE sq
     RETURN ('x' || right(replace(org::text, '-', ''), 16))::bit(64)::bigint;
 -- +goose StatementEnd
 
--- Starts every transaction of an organization. It shares a lock that close_organization takes
--- alone, so that no transaction can still write once an organization is frozen.
+-- The first statement of every transaction of an organization. It takes a shared lock that
+-- close_organization takes exclusively, so that no transaction can write to a frozen organization.
 -- +goose StatementBegin
 CREATE FUNCTION enter_organization(org uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -22,7 +22,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- Starts every transaction that crosses organizations; its statements skip frozen ones.
+-- The first statement of every transaction that crosses organizations; its statements skip frozen
+-- ones.
 -- +goose StatementBegin
 CREATE FUNCTION enter_all_organizations() RETURNS void LANGUAGE sql
     BEGIN ATOMIC SELECT pg_advisory_xact_lock_shared(0); END;

@@ -9,12 +9,12 @@ CREATE TABLE customers (
     email text,
     email_key text COLLATE "C",
     status text NOT NULL CHECK (status IN ('pending', 'active', 'suspended', 'archived')),
-    -- What the customer was before it was archived, and will be again when it is restored.
+    -- The status before the customer was archived, which a restore sets again.
     previous_status text CHECK (previous_status IN ('pending', 'active', 'suspended')),
-    -- As it was given: jsonb would reorder keys and rewrite numbers.
+    -- The text of the caller: jsonb would reorder keys and rewrite numbers.
     metadata json,
     archived_at timestamptz,
-    -- Grows with each change: events of a customer are in its order.
+    -- Grows with each change. The events of a customer are in this order.
     updated_at timestamptz NOT NULL,
     PRIMARY KEY (org_id, id),
     FOREIGN KEY (org_id, team_id) REFERENCES teams,

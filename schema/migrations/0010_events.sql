@@ -1,11 +1,11 @@
 -- +goose Up
 
--- What happened, with the bytes that are posted: written once, never encoded again.
+-- The events, with the bytes that are posted: encoded once, never again.
 -- domain/events inserts them, together with their rows of webhook_deliveries.
 CREATE TABLE events (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
-    -- What the specification prints as the event's id; not unique.
+    -- The event's id in the specification (X-Svc-Event-Id); not unique.
     key text NOT NULL,
     type text NOT NULL,
     -- public events are delivered to matching subscriptions; internal ones are not.

@@ -12,35 +12,36 @@ CREATE TABLE accounts (
     phone_number text,
     name text,
 
-    -- What follows from all that is known, kept with it: lists filter by it.
+    -- Derived from the other columns, and stored because lists filter by it.
     status text NOT NULL CHECK (status IN ('connected', 'disconnected', 'degraded', 'onboarding')),
     status_reason text,
 
-    -- What the provider answered when it was last asked: the number's status, whether its
-    -- callbacks come to us, and why the question was refused.
+    -- The provider's last answer: the number's status, whether its callbacks are sent to us, and
+    -- the error if it refused.
     provider_status text,
     subscribed boolean NOT NULL,
     refusal text,
     checked_at timestamptz NOT NULL,
-    -- What the provider said by itself, each thing with the time of its newest word: what
-    -- arrives late never undoes what is newer.
+    -- The newest notification of each kind with its time, so that a late notification never
+    -- replaces a newer one.
     notices jsonb NOT NULL DEFAULT '{}',
     quality text,
     messaging_limit text,
     throughput text,
 
-    -- Once it was connected it is never onboarding again.
+    -- When it was first connected. An account with this time is never onboarding again.
     connected_at timestamptz,
     -- The provider's token, sealed.
     token bytea NOT NULL,
-    -- The route's in the directory: a number may leave and come back.
+    -- The generation of the number's route in the directory. A number may be released and claimed
+    -- again.
     generation bigint NOT NULL,
 
-    -- One registration at a time; and when PINs were tried, never which.
+    -- The registration under way, and the times at which PINs were tried. PINs are not stored.
     registering_until timestamptz,
     pin_tried_at timestamptz[] NOT NULL DEFAULT '{}',
 
-    -- When it is looked at next: asked about, or purged once it was deleted.
+    -- When the next job is due: a refresh, or the purge of a deleted account.
     due_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     deleted_at timestamptz,

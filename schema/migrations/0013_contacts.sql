@@ -5,7 +5,7 @@ CREATE TABLE contacts (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
     account_id uuid NOT NULL,
-    -- What the person is known by now; contact_keys also holds what they were known by.
+    -- The current identifiers of the person; contact_keys also holds former ones.
     phone_number text COLLATE "C",
     bsuid text,
     parent_bsuid text,
@@ -15,15 +15,15 @@ CREATE TABLE contacts (
     name_key text COLLATE "C",
     email text,
     email_key text COLLATE "C",
-    -- As it was given: jsonb would reorder keys and rewrite numbers.
+    -- The text of the caller: jsonb would reorder keys and rewrite numbers.
     metadata json,
     marketing text NOT NULL CHECK (marketing IN ('opted_in', 'opted_out', 'unknown')),
     marketing_at timestamptz,
     marketing_source text,
     -- Grows with each change.
     updated_at timestamptz NOT NULL,
-    -- Null for a contact. One that is being erased is gone for everybody but the job that
-    -- erases what hangs on it; one that was joined into another stays as another name of it.
+    -- Null for a live contact. A contact that is being erased is visible only to the job that
+    -- erases its data. A contact that was merged into another stays as an alias of it.
     departure text CHECK (departure IN ('erasing', 'joining', 'joined')),
     joined_into uuid,
     PRIMARY KEY (org_id, id),
@@ -45,7 +45,7 @@ CREATE INDEX contacts_updated ON contacts (org_id, account_id, updated_at, id) W
 CREATE INDEX contacts_joined ON contacts (org_id, joined_into) WHERE joined_into IS NOT NULL;
 CREATE INDEX contacts_departing ON contacts (org_id, id) WHERE departure IN ('erasing', 'joining');
 
--- Whom an identifier names: n and a number's digits, b and a BSUID, p and a parent BSUID.
+-- The contact of an identifier: n and a number's digits, b and a BSUID, p and a parent BSUID.
 -- The national forms of a number are one key.
 CREATE TABLE contact_keys (
     org_id uuid NOT NULL,
@@ -53,7 +53,7 @@ CREATE TABLE contact_keys (
     key text NOT NULL COLLATE "C",
     contact_id uuid NOT NULL,
     since timestamptz NOT NULL,
-    -- Since when it names the person no more. What is older and arrives late still does.
+    -- When the identifier stopped to name the person. Older sightings that arrive late still use it.
     retired_at timestamptz,
     PRIMARY KEY (org_id, account_id, key),
     FOREIGN KEY (org_id, contact_id) REFERENCES contacts ON DELETE CASCADE

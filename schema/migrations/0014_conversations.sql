@@ -1,6 +1,6 @@
 -- +goose Up
 
--- What is said with a contact: one conversation for ever.
+-- The conversation with a contact: one for ever.
 CREATE TABLE conversations (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -15,8 +15,8 @@ CREATE TABLE conversations (
     recent_at timestamptz NOT NULL GENERATED ALWAYS AS (coalesce(last_message_at, '-infinity')) STORED,
     -- Grows with each change.
     updated_at timestamptz NOT NULL,
-    -- Null for a conversation. One whose contact is being erased is gone for everybody but the
-    -- job that erases it; one that was joined into another stays as another name of it.
+    -- Null for a live conversation. One whose contact is being erased is visible only to the job
+    -- that erases it. One that was merged into another stays as an alias of it.
     departure text CHECK (departure IN ('erasing', 'joined')),
     joined_into uuid,
     PRIMARY KEY (org_id, id),

@@ -9,20 +9,20 @@ CREATE TABLE templates (
     provider_template_id text COLLATE "C",
     name text NOT NULL COLLATE "C",
     language text NOT NULL COLLATE "C",
-    -- The specification's word for the provider's.
+    -- The status in the words of the specification.
     status text NOT NULL CHECK (status IN ('pending', 'approved', 'rejected')),
     provider_status text,
     category text,
     parameter_format text,
     content text NOT NULL,
     variables text[] NOT NULL,
-    -- As the provider has them: jsonb would reorder keys and rewrite numbers.
+    -- The text of the provider: jsonb would reorder keys and rewrite numbers.
     components json NOT NULL,
     rejection_reason text,
     quality text,
-    -- Of what the provider can change, to see at a glance whether it did.
+    -- A hash of all values that the provider can change, to detect changes.
     digest bytea NOT NULL,
-    -- When the provider last said something by itself, by what it was about; and when we heard.
+    -- The time of the newest notification of each kind, and when the last one arrived.
     said jsonb NOT NULL DEFAULT '{}',
     heard_at timestamptz,
     updated_at timestamptz NOT NULL,
@@ -35,7 +35,7 @@ CREATE INDEX templates_newest ON templates (org_id, account_id, id);
 CREATE INDEX templates_status ON templates (org_id, account_id, status, id);
 CREATE INDEX templates_provider ON templates (org_id, provider_template_id);
 
--- When the templates of a number are read next.
+-- When the templates of a number are synced next.
 CREATE TABLE template_syncs (
     org_id uuid NOT NULL,
     account_id uuid NOT NULL,
