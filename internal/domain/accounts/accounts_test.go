@@ -17,22 +17,22 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-// bundle is a world with one organization in it.
-type bundle struct {
+// fixture is a cell with one organization.
+type fixture struct {
 	*factory.World
 
 	org  orgs.ID
 	team orgs.TeamID
 }
 
-func setup(t *testing.T) (context.Context, bundle) {
+func setup(t *testing.T) (context.Context, fixture) {
 	t.Helper()
-	b := bundle{World: factory.New(t)}
+	b := fixture{World: factory.New(t)}
 	b.org, b.team = b.Org(t)
 	return t.Context(), b
 }
 
-func TestService_Attach(t *testing.T) {
+func TestService_Attach_NewNumber_Connected(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Account(t, b.org)
@@ -55,7 +55,7 @@ func TestService_Attach(t *testing.T) {
 	require.Equal(t, customer.TeamID, found.TeamID)
 }
 
-func TestService_Attach_ANumberBelongsToOneOrganization(t *testing.T) {
+func TestService_Attach_NumberOfAnotherOrganization_Refused(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Account(t, b.org)
@@ -75,5 +75,5 @@ func TestService_Attach_ANumberBelongsToOneOrganization(t *testing.T) {
 	_, err = b.Accounts.Attach(ctx, stranger, audit.Operator(), draft, provider.NumberState{}, b.Clock.Now())
 	require.Equal(t, fault.NotFound("customer").At("customer_id"), err)
 	_, err = b.Directory.Reread(ctx, directory.PhoneNumber, []byte(draft.PhoneNumberID))
-	require.ErrorIs(t, err, directory.ErrUnknown, "what was refused is free again")
+	require.ErrorIs(t, err, directory.ErrUnknown, "the number of a refused attach is free")
 }

@@ -33,8 +33,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-// gone waits until nothing is left of an account.
-func (b bundle) gone(t testing.TB, account accounts.Account) {
+// gone waits until no row of an account is left.
+func (b fixture) gone(t testing.TB, account accounts.Account) {
 	t.Helper()
 	b.Pass(t, time.Minute)
 	require.Eventually(t, func() bool {
@@ -46,9 +46,9 @@ func (b bundle) gone(t testing.TB, account accounts.Account) {
 	}, 60*time.Second, 20*time.Millisecond, "account %s was not purged", account.ID)
 }
 
-// TestPurge_LeavesNothing plants markers in everything that an account can have, in two
+// TestPurge_Account_NoRowLeft plants markers in everything that an account can have, in two
 // accounts, disconnects one and searches every table for its markers.
-func TestPurge_LeavesNothing(t *testing.T) {
+func TestPurge_Account_NoRowLeft(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	_, err := b.Webhooks.Create(ctx, b.org, webhooks.Draft{URL: "https://example.com/hook", Events: events.Catalogue()})
@@ -80,9 +80,9 @@ func TestPurge_LeavesNothing(t *testing.T) {
 	require.Zero(t, b.Network.Calls(http.MethodDelete, kept.BusinessAccountID+"/subscribed_apps"))
 }
 
-// TestPurge_FindsWhatStrayedIn: something that was under way when the number was let go
+// TestPurge_RowCommittedLate_DeletedToo: something that was under way when the number was let go
 // may be committed after the job has looked.
-func TestPurge_FindsWhatStrayedIn(t *testing.T) {
+func TestPurge_RowCommittedLate_DeletedToo(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	account := b.connect(t, nil)
@@ -110,7 +110,7 @@ type planted struct {
 	markers []string
 }
 
-func (b bundle) plant(t testing.TB, serial string) planted {
+func (b fixture) plant(t testing.TB, serial string) planted {
 	t.Helper()
 	ctx, business, number := t.Context(), "4000000000000"+serial, "1000000000000"+serial
 	phone, name, token := "+3512100000"+serial, "marker-name-"+serial, "marker-token-"+serial
@@ -135,12 +135,12 @@ func (b bundle) plant(t testing.TB, serial string) planted {
 	}}
 }
 
-// What may name an account after it is gone: who connected and disconnected it, and jobs
-// that were done, for two minutes. Both carry its inner id alone.
+// Tables that may contain the id of a purged account: the audit log, and finished jobs for two
+// minutes. Both contain only its internal id.
 var mayName = map[string]bool{"public.audit_log": true, "river.river_job": true}
 
-// find lists the tables in which a text stands, also as the bytes of a bytea.
-func (b bundle) find(t testing.TB, text string) []string {
+// find lists the tables that contain a text, also as the bytes of a bytea.
+func (b fixture) find(t testing.TB, text string) []string {
 	t.Helper()
 	tables, err := postgres.Many[string](t.Context(), b.DB.System("test"), `
 		SELECT format('%I.%I', n.nspname, c.relname)
@@ -165,15 +165,15 @@ func (b bundle) find(t testing.TB, text string) []string {
 	return found
 }
 
-// TestDisconnect_UnsubscribesTheLastNumber leaves a business account subscribed as long as
+// TestDisconnect_LastNumber_BusinessAccountUnsubscribed leaves a business account subscribed as long as
 // anybody has a number of it, and does not insist.
-func TestDisconnect_UnsubscribesTheLastNumber(t *testing.T) {
+func TestDisconnect_LastNumber_BusinessAccountUnsubscribed(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	b.Work(t)
-	other := bundle{World: b.World}
+	other := fixture{World: b.World}
 	other.org, other.team = b.Org(t)
-	attach := func(b bundle, number string) accounts.Account {
+	attach := func(b fixture, number string) accounts.Account {
 		b.Network.Number(t, business, number, nil)
 		given := draft()
 		given.PhoneNumberID = number
@@ -181,7 +181,7 @@ func TestDisconnect_UnsubscribesTheLastNumber(t *testing.T) {
 		require.NoError(t, err)
 		return account
 	}
-	disconnect := func(b bundle, account accounts.Account) {
+	disconnect := func(b fixture, account accounts.Account) {
 		_, err := b.Accounts.Disconnect(ctx, b.org, audit.Operator(), *account.PhoneNumberID, nil)
 		require.NoError(t, err)
 		b.gone(t, account)
@@ -198,9 +198,9 @@ func TestDisconnect_UnsubscribesTheLastNumber(t *testing.T) {
 	require.Equal(t, 1, b.Network.Calls(http.MethodDelete, "/subscribed_apps"))
 }
 
-// TestDisconnect_IsFoundDue purges what a job did not: one that got lost, or an account that
+// TestDisconnect_JobLost_PurgedWhenDue purges what a job did not: one that got lost, or an account that
 // came with its organization from another cell.
-func TestDisconnect_IsFoundDue(t *testing.T) {
+func TestDisconnect_JobLost_PurgedWhenDue(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	account := b.connect(t, nil)
@@ -219,31 +219,31 @@ func TestDisconnect_IsFoundDue(t *testing.T) {
 	b.gone(t, account)
 }
 
-// party is an organization in its cell.
-type party struct {
+// side is an organization and its cell.
+type side struct {
 	*factory.World
 
 	org orgs.ID
 }
 
-// TestHandOver disconnects a number and connects it in another organization of another
+// TestHandOver_NumberChangesHands_NotificationsReachTheOwner disconnects a number and connects it in another organization of another
 // cell, again and again, while notifications for it come in: each reaches who has it.
-func TestHandOver(t *testing.T) {
+func TestHandOver_NumberChangesHands_NotificationsReachTheOwner(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), clock.NewManual(pgtest.Start())
 	first, second := pgtest.Open(t), pgtest.Open(t)
 	worlds := factory.In(t, directory.New(first, now), now, map[string]*postgres.DB{"amber": first, "birch": second})
-	h := &handOver{parties: []party{{World: worlds["amber"]}, {World: worlds["birch"]}}, owners: map[int64]orgs.ID{}}
-	for i := range h.parties {
-		h.parties[i].org, _ = h.parties[i].Org(t)
+	h := &handOver{sides: []side{{World: worlds["amber"]}, {World: worlds["birch"]}}, owners: map[int64]orgs.ID{}}
+	for i := range h.sides {
+		h.sides[i].org, _ = h.sides[i].Org(t)
 	}
 	worlds["amber"].Network.Number(t, business, number, nil)
-	require.NoError(t, h.connect(ctx, h.parties[0]))
-	// Followers remember routes of their own, as other processes would.
+	require.NoError(t, h.connect(ctx, h.sides[0]))
+	// Each follower has a cache of routes of its own, as other processes would.
 	followers := []*directory.Directory{worlds["amber"].Directory, directory.New(first, now), directory.New(first, now)}
 	rounds := proof.Sized(60, 200)
 	for round := range rounds {
-		from, to := h.parties[round%2], h.parties[(round+1)%2]
+		from, to := h.sides[round%2], h.sides[(round+1)%2]
 		var group errgroup.Group
 		group.Go(func() error {
 			for {
@@ -276,7 +276,7 @@ func TestHandOver(t *testing.T) {
 		}
 		account, err := to.Accounts.Find(ctx, to.org, number)
 		require.NoError(t, err)
-		require.Equal(t, name, *account.Name, "who has it now is told")
+		require.Equal(t, name, *account.Name, "the current owner gets the notification")
 		_, err = from.Accounts.Find(ctx, from.org, number)
 		require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 		now.Move(2 * time.Second)
@@ -287,7 +287,7 @@ func TestHandOver(t *testing.T) {
 }
 
 type handOver struct {
-	parties []party
+	sides []side
 
 	mu             sync.Mutex
 	owners         map[int64]orgs.ID
@@ -295,7 +295,7 @@ type handOver struct {
 	reread, nobody int
 }
 
-func (h *handOver) connect(ctx context.Context, to party) error {
+func (h *handOver) connect(ctx context.Context, to side) error {
 	account, err := to.Accounts.Connect(ctx, to.org, audit.Operator(), draft())
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func (h *handOver) connect(ctx context.Context, to party) error {
 
 func jitter() { time.Sleep(rand.N(2 * time.Millisecond)) }
 
-// deliver takes a notification to who has the number, as the ingress does.
+// deliver applies a notification to the owner of the number, as the ingress does.
 func (h *handOver) deliver(ctx context.Context, routes *directory.Directory, name string) error {
 	route, err := routes.Find(ctx, directory.PhoneNumber, []byte(number))
 	for try := 0; try < 2 && err == nil; try++ {
@@ -339,11 +339,11 @@ func (h *handOver) deliver(ctx context.Context, routes *directory.Directory, nam
 }
 
 func (h *handOver) apply(ctx context.Context, route directory.Route, name string) (bool, error) {
-	of := h.parties[0]
+	of := h.sides[0]
 	if route.OrgID != of.org {
-		of = h.parties[1]
+		of = h.sides[1]
 	}
-	// What is stored while the number is held is applied later, to who has it then.
+	// The ingress stores a callback in a transaction that holds the number, and applies it in a later one.
 	held, err := postgres.InTx(ctx, of.DB, route.OrgID, func(tx *postgres.Tx) (bool, error) {
 		_, held, err := of.Accounts.HoldTx(ctx, tx, number, route.Generation)
 		return held, err

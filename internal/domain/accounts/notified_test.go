@@ -16,8 +16,8 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// said is a callback as the wire has it, taken apart by the adapter.
-func (b bundle) said(t testing.TB, entry, field, value string, at time.Time) []provider.Notification {
+// said returns the notifications that the adapter parses from a callback body.
+func (b fixture) said(t testing.TB, entry, field, value string, at time.Time) []provider.Notification {
 	t.Helper()
 	body := fmt.Sprintf(`{"object":"whatsapp_business_account","entry":[{"id":%q,"time":%d,"changes":[{"field":%q,"value":%s}]}]}`,
 		entry, at.Unix(), field, value)
@@ -28,7 +28,7 @@ func (b bundle) said(t testing.TB, entry, field, value string, at time.Time) []p
 }
 
 // notify applies notifications in one transaction, as the ingress does.
-func (b bundle) notify(t testing.TB, org orgs.ID, all ...provider.Notification) {
+func (b fixture) notify(t testing.TB, org orgs.ID, all ...provider.Notification) {
 	t.Helper()
 	ctx := t.Context()
 	_, err := postgres.InTx(ctx, b.DB, org, func(tx *postgres.Tx) (bool, error) {
@@ -44,7 +44,7 @@ func (b bundle) notify(t testing.TB, org orgs.ID, all ...provider.Notification) 
 	require.NoError(t, err)
 }
 
-func (b bundle) now(t testing.TB, of accounts.Account) accounts.Account {
+func (b fixture) now(t testing.TB, of accounts.Account) accounts.Account {
 	t.Helper()
 	account, err := b.Accounts.Get(t.Context(), b.org, of.ID)
 	require.NoError(t, err)
@@ -55,9 +55,9 @@ func wabaInfo(account accounts.Account) string {
 	return `"waba_info":{"waba_id":"` + account.BusinessAccountID + `","owner_business_id":"300000000000009"}`
 }
 
-// TestNotified_States sends every notification that moves an account, each to an account
+// TestNotified_States_EachAppliedAndUndone sends every notification that moves an account, each to an account
 // that is connected, and then the one that takes it back.
-func TestNotified_States(t *testing.T) {
+func TestNotified_States_EachAppliedAndUndone(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	for _, test := range []struct {
@@ -140,7 +140,7 @@ func orNothing(text *string) string {
 	return *text
 }
 
-func TestNotified_Restrictions(t *testing.T) {
+func TestNotified_Restrictions_Applied(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	account := b.Account(t, b.org)
@@ -162,7 +162,7 @@ func TestNotified_Restrictions(t *testing.T) {
 	require.True(t, forever.Restricts(provider.RestrictsReplies, b.Clock.Now().Add(10*365*24*time.Hour)), "whose end was not said")
 }
 
-func TestNotified_Numbers(t *testing.T) {
+func TestNotified_Numbers_Applied(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	account, other := b.Account(t, b.org), b.Account(t, b.org)
@@ -193,7 +193,7 @@ func TestNotified_Numbers(t *testing.T) {
 	require.Nil(t, b.now(t, other).MessagingLimit)
 }
 
-func TestNotified_LeavesTheRestToOthers(t *testing.T) {
+func TestNotified_OtherNotifications_LeftToOthers(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	account := b.Account(t, b.org)
@@ -212,8 +212,8 @@ func TestNotified_LeavesTheRestToOthers(t *testing.T) {
 	}
 }
 
-// TestNotified_AnyOrderEndsTheSame shuffles and repeats what the provider says of an account.
-func TestNotified_AnyOrderEndsTheSame(t *testing.T) {
+// TestNotified_AnyOrder_SameResult shuffles and repeats what the provider says of an account.
+func TestNotified_AnyOrder_SameResult(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	values := []string{

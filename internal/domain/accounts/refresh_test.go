@@ -24,7 +24,7 @@ const (
 )
 
 // connect has the network's number connected for the organization.
-func (b bundle) connect(t testing.TB, with map[string]any) accounts.Account {
+func (b fixture) connect(t testing.TB, with map[string]any) accounts.Account {
 	t.Helper()
 	b.Network.Number(t, business, number, with)
 	account, err := b.Accounts.Connect(t.Context(), b.org, audit.Operator(), draft())
@@ -36,7 +36,7 @@ func draft() accounts.Draft {
 	return accounts.Draft{BusinessAccountID: business, PhoneNumberID: number, Token: network.Token()}
 }
 
-func TestService_Connect(t *testing.T) {
+func TestService_Connect_Again_SameAccount(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.connect(t, map[string]any{
@@ -108,7 +108,7 @@ func TestService_Connect_Refusals(t *testing.T) {
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 }
 
-func TestService_Refresh(t *testing.T) {
+func TestService_Refresh_StatusFollowsTheProvider(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.connect(t, nil)
@@ -165,7 +165,7 @@ func TestService_Refresh(t *testing.T) {
 	require.Equal(t, []any{accounts.Disconnected, "token_invalid"}, []any{refused.Status, orNothing(refused.StatusReason)})
 }
 
-func TestService_FailedTx(t *testing.T) {
+func TestService_FailedTx_StatusByError(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	account := b.Account(t, b.org)
@@ -183,9 +183,9 @@ func TestService_FailedTx(t *testing.T) {
 	require.Equal(t, []any{accounts.Disconnected, "token_invalid"}, []any{lost.Status, orNothing(lost.StatusReason)})
 }
 
-// TestService_Register_Repairs has a number that the provider wants registered again become
+// TestService_Register_RegistrationLost_Connected has a number that the provider wants registered again become
 // connected by a registration, though the provider says all the time that it is.
-func TestService_Register_Repairs(t *testing.T) {
+func TestService_Register_RegistrationLost_Connected(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.connect(t, map[string]any{"pin": canary.PIN})
@@ -204,8 +204,8 @@ func TestService_Register_Repairs(t *testing.T) {
 	require.Equal(t, 1, b.Network.Calls(http.MethodPost, "/register"))
 }
 
-// TestService_LookAfter has jobs ask about what is due, and about nothing else.
-func TestService_LookAfter(t *testing.T) {
+// TestService_LookAfter_DueAccounts_OneJobEach has jobs ask about what is due, and about nothing else.
+func TestService_LookAfter_DueAccounts_OneJobEach(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.connect(t, nil)
@@ -228,14 +228,14 @@ func TestService_LookAfter(t *testing.T) {
 	require.Equal(t, 1, look(), "after a notification it is due at once")
 }
 
-func (b bundle) stranger(t testing.TB) orgs.ID {
+func (b fixture) stranger(t testing.TB) orgs.ID {
 	t.Helper()
 	org, _ := b.Org(t)
 	return org
 }
 
-// TestRegister_ConcurrentTriesOnePIN has many register one number at once: one PIN is tried.
-func TestRegister_ConcurrentTriesOnePIN(t *testing.T) {
+// TestRegister_Concurrent_OnePINTried has many register one number at once: one PIN is tried.
+func TestRegister_Concurrent_OnePINTried(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	b.connect(t, map[string]any{"status": "PENDING", "pin": canary.PIN})

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-func TestService_IssueAndAuthenticate(t *testing.T) {
+func TestService_Issue_KeyAuthenticates(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -37,7 +37,7 @@ func TestService_IssueAndAuthenticate(t *testing.T) {
 	require.NotContains(t, dump[0], plaintext[9:33])
 }
 
-func TestService_Issue_Refuses(t *testing.T) {
+func TestService_Issue_BadDraft_Refused(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -51,7 +51,7 @@ func TestService_Issue_Refuses(t *testing.T) {
 	require.Equal(t, fault.ServiceUnavailable, fault.Of(issue(ids.NewOrg(now), apikeys.Draft{Name: "x"})), "nobody lives here by that id")
 }
 
-func TestService_Revoke_IsForEver(t *testing.T) {
+func TestService_Revoke_KeyRefused(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)

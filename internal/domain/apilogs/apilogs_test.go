@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-func TestLog_KeepsEntriesFieldByField(t *testing.T) {
+func TestLog_Entry_AllFieldsStored(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -32,7 +32,7 @@ func TestLog_KeepsEntriesFieldByField(t *testing.T) {
 	require.Equal(t, []apilogs.Entry{entry}, entries)
 }
 
-func TestLog_StoresWhatPostgresAcceptsAndNoSecret(t *testing.T) {
+func TestLog_NULAndSecrets_Replaced(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, _ := w.Org(t)
@@ -52,7 +52,7 @@ func TestLog_StoresWhatPostgresAcceptsAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestLog_DropsWithACountWhenTheDatabaseIsAway(t *testing.T) {
+func TestLog_DatabaseDown_DroppedAndCounted(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), postgres.Config{URL: "postgres://127.0.0.1:1/away", AcquireWait: 10 * time.Millisecond})
 	require.NoError(t, err)

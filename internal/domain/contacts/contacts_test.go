@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-func (b bundle) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.Tx) error) error {
+func (b fixture) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.Tx) error) error {
 	t.Helper()
 	_, err := postgres.InTx(t.Context(), b.DB, b.org, func(tx *postgres.Tx) (struct{}, error) {
 		return struct{}{}, verb(t.Context(), tx)
@@ -24,14 +24,14 @@ func (b bundle) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.T
 	return err
 }
 
-func (b bundle) get(t *testing.T, id contacts.ID) contacts.Contact {
+func (b fixture) get(t *testing.T, id contacts.ID) contacts.Contact {
 	t.Helper()
 	contact, err := b.Contacts.Get(t.Context(), b.org, b.account, id)
 	require.NoError(t, err)
 	return contact
 }
 
-func TestService_ChooseTx(t *testing.T) {
+func TestService_ChooseTx_OlderChoice_Ignored(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	first, second := b.Contact(t, b.org, b.account), b.Contact(t, b.org, b.account)
@@ -64,9 +64,9 @@ func TestService_ChooseTx(t *testing.T) {
 	require.Nil(t, cleared.MarketingSource)
 }
 
-// TestService_Delete_ErasesWhatFollows: a follower is asked until nothing is left, also
+// TestService_Delete_Followers_ErasedUntilNothingIsLeft: a follower is asked until nothing is left, also
 // after it failed, and a contact that is gone is gone for everybody meanwhile.
-func TestService_Delete_ErasesWhatFollows(t *testing.T) {
+func TestService_Delete_Followers_ErasedUntilNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	contact := b.Contact(t, b.org, b.account)
@@ -112,8 +112,8 @@ SELECT phone_number IS NOT NULL OR name IS NOT NULL OR email IS NOT NULL OR meta
 	require.Equal(t, *contact.PhoneNumber, *b.get(t, fresh[0].ID).PhoneNumber)
 }
 
-// TestService_RestoreTx: what was under way when an organization moved goes on.
-func TestService_RestoreTx(t *testing.T) {
+// TestService_RestoreTx_InterruptedWork_Continues: what was under way when an organization moved goes on.
+func TestService_RestoreTx_InterruptedWork_Continues(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	contact := b.Contact(t, b.org, b.account)
@@ -131,8 +131,8 @@ func TestService_RestoreTx(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 }
 
-// TestResolve_ReadsOnly: people who are known cost two reads, however many they are.
-func TestResolve_ReadsOnly(t *testing.T) {
+// TestResolve_KnownPeople_TwoReads: people who are known cost two reads, however many they are.
+func TestResolve_KnownPeople_TwoReads(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	var sightings []contacts.Sighting

@@ -22,8 +22,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-// crowd are contacts whose names, numbers and addresses start alike, on two accounts.
-type crowd struct {
+// generated holds contacts of two accounts whose names, numbers and emails have common prefixes.
+type generated struct {
 	now     time.Time
 	people  []Contact
 	labeled map[ID]bool
@@ -38,14 +38,14 @@ func newID(at time.Time) (id ID) {
 	return id
 }
 
-func (c *crowd) pick(of ...string) string { return of[c.random.IntN(len(of))] }
+func (c *generated) pick(of ...string) string { return of[c.random.IntN(len(of))] }
 
-// text starts with one of few syllables, in any case, and goes on with a digit or two.
-func (c *crowd) text() string {
+// text returns one of few syllables, in any case, followed by one or two digits.
+func (c *generated) text() string {
 	return c.pick("an", "An", "ana", "ANB", "straße", "STRASSE", "b", "z\U0010ffff", "+351") + c.pick("", "1", "2", "12")
 }
 
-func (c *crowd) grow(accounts []accounts.ID) {
+func (c *generated) grow(accounts []accounts.ID) {
 	maybe := func(text string) *string {
 		if c.random.IntN(4) == 0 {
 			return nil
@@ -63,8 +63,8 @@ func (c *crowd) grow(accounts []accounts.ID) {
 	}
 }
 
-// question is any combination of filters.
-func (c *crowd) question(label labels.ID) (filter Filter) {
+// question returns a random combination of filters.
+func (c *generated) question(label labels.ID) (filter Filter) {
 	one := func(text *string) string {
 		if text == nil {
 			return c.text()
@@ -93,8 +93,8 @@ func (c *crowd) question(label labels.ID) (filter Filter) {
 	return filter
 }
 
-// matching asks each contact, newest first.
-func (c *crowd) matching(of accounts.ID, f Filter) []ID {
+// matching filters all contacts in Go, newest first.
+func (c *generated) matching(of accounts.ID, f Filter) []ID {
 	found := []ID{}
 	same := func(text *string, wanted string) bool {
 		return wanted == "" || text != nil && textkey.Fold(*text) == textkey.Fold(wanted)
@@ -112,14 +112,14 @@ func (c *crowd) matching(of accounts.ID, f Filter) []ID {
 	return found
 }
 
-// TestListContacts_FollowedToTheEnd_AsFilteredOneByOne follows the cursors of lists with any
+// TestListContacts_AllPages_SameAsAFilterInGo follows the cursors of lists with any
 // filters to the end and compares with what a filter over all contacts gives, also when few rows
 // are read in a call and few matches are gathered, so that pages are short or empty.
-func TestListContacts_FollowedToTheEnd_AsFilteredOneByOne(t *testing.T) {
+func TestListContacts_AllPages_SameAsAFilterInGo(t *testing.T) {
 	t.Parallel()
-	p, ctx := inhabit(t), t.Context()
+	p, ctx := newPlanFixture(t), t.Context()
 	seed := rand.Uint64()
-	c := &crowd{now: pgtest.Start(), labeled: map[ID]bool{}, random: rand.New(rand.NewPCG(seed, 0))}
+	c := &generated{now: pgtest.Start(), labeled: map[ID]bool{}, random: rand.New(rand.NewPCG(seed, 0))}
 	on := []accounts.ID{p.account, p.other}
 	c.grow(on)
 	_, err := postgres.InTx(ctx, p.db, p.org, func(tx *postgres.Tx) (struct{}, error) { return struct{}{}, c.store(ctx, tx, p.label) })
@@ -149,7 +149,7 @@ func TestListContacts_FollowedToTheEnd_AsFilteredOneByOne(t *testing.T) {
 }
 
 // store writes the contacts with their keys and labels.
-func (c *crowd) store(ctx context.Context, tx *postgres.Tx, label labels.ID) error {
+func (c *generated) store(ctx context.Context, tx *postgres.Tx, label labels.ID) error {
 	if err := insertContacts(ctx, tx, c.people); err != nil {
 		return err
 	}

@@ -64,19 +64,19 @@ INSERT INTO contact_labels (org_id, contact_id, label_id, account_id)
 SELECT org_id, id, $2, account_id FROM contacts WHERE org_id = $1 AND hashint8(extract(epoch FROM updated_at)::bigint) % $3 = 0`
 )
 
-// town is an organization with many contacts.
-type town struct {
+// populated is an organization with many contacts.
+type populated struct {
 	org          orgs.ID
 	account      accounts.Account
 	size         int
 	rare, common labels.ID
-	// Some of what people there are called.
+	// Some of the emails and usernames of its contacts.
 	emails, usernames []string
 }
 
-func populate(t *testing.T, w *factory.World, conn *pgx.Conn, size int) town {
+func populate(t *testing.T, w *factory.World, conn *pgx.Conn, size int) populated {
 	t.Helper()
-	p := town{size: size}
+	p := populated{size: size}
 	p.org, _ = w.Org(t)
 	p.account = w.Account(t, p.org)
 	p.rare, p.common = w.Label(t, p.org).ID, w.Label(t, p.org).ID
@@ -93,8 +93,8 @@ func populate(t *testing.T, w *factory.World, conn *pgx.Conn, size int) town {
 	return p
 }
 
-// questions are what is asked of a town, each with random values.
-func questions(p town) map[string]func() (contacts.Filter, paging.Slice[contacts.ID]) {
+// questions returns the lists that are measured, each with random values.
+func questions(p populated) map[string]func() (contacts.Filter, paging.Slice[contacts.ID]) {
 	page := paging.Slice[contacts.ID]{Limit: 25}
 	person := func() int { return 1 + rand.N(p.size) }
 	prefix := func(length int) string {
@@ -128,7 +128,7 @@ func questions(p town) map[string]func() (contacts.Filter, paging.Slice[contacts
 		"q, all numbers":      ask(func() contacts.Filter { return contacts.Filter{Q: "+351"} }),
 		"q, part of a number": ask(func() contacts.Filter { return contacts.Filter{Q: fmt.Sprintf("+3519%04d", rand.N(10_000))} }),
 		"q, of a full page": ask(func() contacts.Filter {
-			digits := len(strconv.Itoa(p.size)) - 3 // as many as leave a page full, and not many more
+			digits := len(strconv.Itoa(p.size)) - 3 // so many digits that a page is just full
 			return contacts.Filter{Q: fmt.Sprintf("+3519%0*d", digits, rand.N(int(math.Pow10(digits))))}
 		}),
 		"q, part of an email": ask(func() contacts.Filter { return contacts.Filter{Q: fmt.Sprintf("silva%d", 10+rand.N(90))} }),
@@ -138,31 +138,31 @@ func questions(p town) map[string]func() (contacts.Filter, paging.Slice[contacts
 	}
 }
 
-// place is a town in its world.
-type place struct {
+// measuredOrg is a populated organization and its cell.
+type measuredOrg struct {
 	*factory.World
-	town
+	populated
 }
 
-// measured is how long half and the slowest of a hundred answers took, and how many contacts
-// there are in an answer on average.
+// measured holds the median and the 99th percentile of the durations, and the mean number of
+// contacts of a page.
 type measured struct {
 	p50, p99 time.Duration
 	rows     float64
 }
 
-// compare asks every question in all places, one after the other and again: what else the
-// machine does in the meantime slows all of them. Of several rounds the middle one counts.
-func compare(t *testing.T, rounds, times int, places ...place) map[string][]measured {
+// compare reads each list of all organizations in turn, so that other work on the machine slows
+// all of them alike. The result is the median of several rounds.
+func compare(t *testing.T, rounds, times int, measuredOrgs ...measuredOrg) map[string][]measured {
 	t.Helper()
 	all := map[string][]measured{}
-	for name := range questions(places[0].town) {
-		halves, slowest, rows := make([][]time.Duration, len(places)), make([][]time.Duration, len(places)), make([]int, len(places))
+	for name := range questions(measuredOrgs[0].populated) {
+		halves, slowest, rows := make([][]time.Duration, len(measuredOrgs)), make([][]time.Duration, len(measuredOrgs)), make([]int, len(measuredOrgs))
 		for range rounds {
-			took := make([][]time.Duration, len(places))
+			took := make([][]time.Duration, len(measuredOrgs))
 			for range times {
-				for i, p := range places {
-					filter, slice := questions(p.town)[name]()
+				for i, p := range measuredOrgs {
+					filter, slice := questions(p.populated)[name]()
 					began := time.Now()
 					page, err := p.Contacts.List(t.Context(), p.org, p.account, filter, slice)
 					took[i] = append(took[i], time.Since(began))
@@ -170,11 +170,11 @@ func compare(t *testing.T, rounds, times int, places ...place) map[string][]meas
 					rows[i] += len(page.Items)
 				}
 			}
-			for i := range places {
+			for i := range measuredOrgs {
 				halves[i], slowest[i] = append(halves[i], quantile(took[i], 50)), append(slowest[i], quantile(took[i], 99))
 			}
 		}
-		for i := range places {
+		for i := range measuredOrgs {
 			all[name] = append(all[name], measured{
 				p50: quantile(halves[i], 50), p99: quantile(slowest[i], 50), rows: float64(rows[i]) / float64(rounds*times),
 			})
@@ -188,7 +188,7 @@ func quantile(of []time.Duration, percent int) time.Duration {
 	return of[len(of)*percent/100]
 }
 
-// newWorld is one whose database may be filled behind its back.
+// newWorld returns a cell, and a connection that fills its database directly.
 func newWorld(t *testing.T) (*factory.World, *pgx.Conn) {
 	t.Helper()
 	url := pgtest.URL(t)
@@ -207,21 +207,21 @@ func TestProof_AMillion(t *testing.T) { //nolint:paralleltest // measures
 	if os.Getenv("PARLEY_PROOF") != "full" {
 		t.Skip("PARLEY_PROOF=full")
 	}
-	village, toVillage := newWorld(t)
-	world, toWorld := newWorld(t)
-	small, large, beside := populate(t, village, toVillage, 10_000), populate(t, world, toWorld, 300_000), populate(t, world, toWorld, 10_000)
+	smallWorld, connSmall := newWorld(t)
+	world, connWorld := newWorld(t)
+	small, large, beside := populate(t, smallWorld, connSmall, 10_000), populate(t, world, connWorld, 300_000), populate(t, world, connWorld, 10_000)
 	for range 998 {
-		populate(t, world, toWorld, 690)
+		populate(t, world, connWorld, 690)
 	}
-	for _, conn := range []*pgx.Conn{toVillage, toWorld} {
+	for _, conn := range []*pgx.Conn{connSmall, connWorld} {
 		for _, table := range []string{"contacts", "contact_keys", "contact_labels", "labels"} {
 			_, err := conn.Exec(t.Context(), `VACUUM (ANALYZE) `+table)
 			require.NoError(t, err)
 		}
 	}
-	places := []place{{village, small}, {world, large}, {world, beside}}
-	compare(t, 1, 20, places...)
-	all := compare(t, 9, 300, places...)
+	measuredOrgs := []measuredOrg{{smallWorld, small}, {world, large}, {world, beside}}
+	compare(t, 1, 20, measuredOrgs...)
+	all := compare(t, 9, 300, measuredOrgs...)
 	t.Logf("%-20s %10s %10s %10s %6s %6s %6s   %s", "p99", "of 10k", "300k of 1M", "10k of 1M", "ratio", "of p50", "ratio", "contacts in an answer")
 	var late []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -230,7 +230,7 @@ func TestProof_AMillion(t *testing.T) { //nolint:paralleltest // measures
 		t.Logf("%-20s %10s %10s %10s %6.2f %6.2f %6.2f   %.1f, %.1f", name,
 			alone.p99.Round(time.Microsecond), in.p99.Round(time.Microsecond), by.p99.Round(time.Microsecond),
 			ratio, float64(in.p50)/float64(alone.p50), float64(by.p99)/float64(alone.p99), alone.rows, in.rows)
-		if ratio > 1.5 && in.rows < 2*alone.rows { // a longer answer may take longer
+		if ratio > 1.5 && in.rows < 2*alone.rows { // a longer page may take longer
 			late = append(late, name)
 		}
 	}

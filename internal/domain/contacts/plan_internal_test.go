@@ -18,7 +18,7 @@ import (
 
 // An organization with a label and two numbers, and another with a number.
 const sqlPlaces = `
-WITH crowd AS (
+WITH people AS (
     INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at)
     VALUES (@here, 'Here', 'platform', 'active', '{}', @now), (@there, 'There', 'platform', 'active', '{}', @now)
 ), team AS (
@@ -30,7 +30,8 @@ INSERT INTO accounts (org_id, id, team_id, business_account_id, status, subscrib
 VALUES (@here, @here, @here, '1', 'connected', true, @now, '', 1, @now, @now), (@here, @there, @here, '1', 'connected', true, @now, '', 1, @now, @now),
        (@there, @there, @there, '1', 'connected', true, @now, '', 1, @now, @now)`
 
-// Many contacts of the one, and a few of the other that all start with what none does here.
+// Many contacts of the first organization, and a few of the other, whose names start with letters
+// that no contact of the first has.
 const sqlFill = `
 WITH people AS (
     SELECT @here::uuid AS org_id, CASE WHEN n % 2 = 0 THEN @here::uuid ELSE @there END AS account_id, ulid(@now::timestamptz + n * interval '1 second') AS id, md5(n::text) AS word, n,
@@ -48,8 +49,8 @@ WITH people AS (
 INSERT INTO contact_labels (org_id, contact_id, label_id, account_id)
 SELECT org_id, id, @label, account_id FROM people WHERE org_id = @here AND n % 3 = 0`
 
-// place is a database with the organization, and what is run there.
-type place struct {
+// planFixture is a database with the organization, and the statements that are planned.
+type planFixture struct {
 	url     string
 	db      *postgres.DB
 	org     ids.Org
@@ -58,9 +59,9 @@ type place struct {
 	label   labels.ID
 }
 
-func inhabit(t *testing.T, statements ...string) place {
+func newPlanFixture(t *testing.T, statements ...string) planFixture {
 	t.Helper()
-	p := place{url: pgtest.URL(t), org: ids.NewOrg(pgtest.Start())}
+	p := planFixture{url: pgtest.URL(t), org: ids.NewOrg(pgtest.Start())}
 	p.db = pgtest.Connect(t, p.url)
 	there, label := ids.NewOrg(pgtest.Start()), ids.Floor[labelKind](pgtest.Start())
 	require.NoError(t, p.account.UnmarshalText([]byte(p.org.String())))
@@ -77,11 +78,11 @@ func inhabit(t *testing.T, statements ...string) place {
 	return p
 }
 
-// Many other organizations, so that the planner takes each for a small one.
+// Many other organizations, so that the planner estimates few contacts for each.
 const sqlOthers = `
 WITH others AS (
     SELECT md5(n::text)::uuid AS id FROM generate_series(1, 300) AS n
-), crowd AS (
+), people AS (
     INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at)
     SELECT id, 'Other', 'platform', 'active', '{}', @now FROM others
 ), team AS (
@@ -94,13 +95,12 @@ INSERT INTO contacts (org_id, id, account_id, phone_number, username, username_k
 SELECT id, ulid(@now::timestamptz + n * interval '1 second'), id, '+351' || 900000000 + n, 'u' || n, 'u' || n, 'n' || n, 'n' || n, 'e' || n, 'e' || n, 'unknown', @now
 FROM others, generate_series(1, 40) AS n`
 
-// TestListContacts_Plans_UseTheIndexOfTheFilter looks at the plan of each filter, made as it is
-// for a statement that is run again and again, in a database that was never vacuumed: each part is
-// served by its own index, and what is walked is not sorted. Nor has the planner a choice: without
-// its index a part is served by no other.
+// The test checks the generic plan of each filter in a database that was never vacuumed. Each part
+// of a statement uses the index of its filter and sorts nothing. Without that index the planner
+// must not find another one to use.
 func TestListContacts_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	t.Parallel()
-	p, now := inhabit(t, sqlFill, sqlOthers, `ANALYZE`), pgtest.Start()
+	p, now := newPlanFixture(t, sqlFill, sqlOthers, `ANALYZE`), pgtest.Start()
 	walk, carriers := "Backward using contacts_newest", "Backward using contact_labels_label"
 	texts := []string{"contacts_name", "contacts_email", "contacts_username"}
 	for name, test := range map[string]struct {
@@ -134,9 +134,9 @@ func TestListContacts_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	}
 }
 
-// requirePlan wants a plan that uses the indexes, and that without one of them uses no other. What
-// is found by another index than contacts_newest is read by its primary key.
-func requirePlan(t *testing.T, p place, name, sql string, uses []string) {
+// requirePlan checks that a plan uses the indexes, and that without one of them it uses no other.
+// Contacts found by another index than contacts_newest are read by their primary key.
+func requirePlan(t *testing.T, p planFixture, name, sql string, uses []string) {
 	t.Helper()
 	plan := pgtest.Plan(t, p.url, sql)
 	shown := fmt.Sprintf("%s:\n%s", name, plan)
@@ -167,7 +167,7 @@ func requirePlan(t *testing.T, p place, name, sql string, uses []string) {
 func TestListContacts_ManyMatches_AreAllFound(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), pgtest.Start()
-	p := inhabit(t, sqlFill, `
+	p := newPlanFixture(t, sqlFill, `
 UPDATE contacts c
 SET name_key = CASE WHEN age > 4800 THEN 'old' WHEN age BETWEEN 160 AND 1460 THEN 'middle' WHEN age < 100 OR age BETWEEN 4000 AND 4100 THEN 'apart' END || name_key
 FROM (SELECT id, row_number() OVER (ORDER BY id DESC) AS age FROM contacts WHERE org_id = @here AND account_id = @here) AS aged

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/histories"
 )
 
-// bundle is a world with one organization and its number in it.
-type bundle struct {
+// fixture is a cell with one organization and its number.
+type fixture struct {
 	*factory.World
 
 	org     orgs.ID
@@ -30,28 +30,28 @@ type bundle struct {
 	account accounts.Account
 }
 
-func setup(t *testing.T) (context.Context, bundle) {
+func setup(t *testing.T) (context.Context, fixture) {
 	t.Helper()
-	b := bundle{World: factory.New(t)}
+	b := fixture{World: factory.New(t)}
 	b.org, b.team = b.Org(t)
 	b.account = b.Account(t, b.org)
 	return t.Context(), b
 }
 
-func (b bundle) resolve(t testing.TB, sightings ...contacts.Sighting) []contacts.Contact {
+func (b fixture) resolve(t testing.TB, sightings ...contacts.Sighting) []contacts.Contact {
 	t.Helper()
 	found, err := b.tryResolve(t.Context(), sightings...)
 	require.NoError(t, err)
 	return found
 }
 
-func (b bundle) tryResolve(ctx context.Context, sightings ...contacts.Sighting) ([]contacts.Contact, error) {
+func (b fixture) tryResolve(ctx context.Context, sightings ...contacts.Sighting) ([]contacts.Contact, error) {
 	return postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]contacts.Contact, error) {
 		return b.Contacts.ResolveTx(ctx, tx, b.account, sightings)
 	})
 }
 
-// count is how many histories a test takes: all of them only when it is asked for proof.
+// count returns the number of histories of a test: all in a proof, some otherwise.
 func count(some, all int) int {
 	if os.Getenv("PARLEY_PROOF") == "full" {
 		return all
@@ -59,7 +59,7 @@ func count(some, all int) int {
 	return some
 }
 
-// row is a contact with what became of it.
+// row is the row of a contact, also of one that was merged or erased.
 type row struct {
 	ID          contacts.ID
 	PhoneNumber *string
@@ -71,7 +71,7 @@ type row struct {
 }
 
 // rows are the contacts of some histories.
-func (b bundle) rows(t *testing.T, known map[contacts.ID]bool) map[contacts.ID]row {
+func (b fixture) rows(t *testing.T, known map[contacts.ID]bool) map[contacts.ID]row {
 	t.Helper()
 	ids := []contacts.ID{}
 	for id := range known {
@@ -88,7 +88,7 @@ FROM contacts WHERE org_id = @org_id AND id = ANY (@ids)`, postgres.Args{"ids": 
 	return byID
 }
 
-// announced is an event of a contact, as far as its fields tell.
+// announced is an event of a contact, with the fields that the test compares.
 type announced struct {
 	Type string `json:"type"`
 	Data struct {
@@ -107,8 +107,8 @@ type announced struct {
 	} `json:"data"`
 }
 
-// events returns what was announced after the last event that is known.
-func (b bundle) events(t *testing.T, last *events.ID) []announced {
+// events returns the events after the last known one.
+func (b fixture) events(t *testing.T, last *events.ID) []announced {
 	t.Helper()
 	type recorded struct {
 		ID   events.ID
@@ -117,17 +117,17 @@ func (b bundle) events(t *testing.T, last *events.ID) []announced {
 	all, err := postgres.Many[recorded](t.Context(), b.DB.Of(b.org), `
 SELECT id, body FROM events WHERE org_id = @org_id AND id > @last ORDER BY id`, postgres.Args{"last": *last})
 	require.NoError(t, err)
-	told := make([]announced, len(all))
+	announcedEvents := make([]announced, len(all))
 	for i, event := range all {
-		require.NoError(t, json.Unmarshal(event.Body, &told[i]))
+		require.NoError(t, json.Unmarshal(event.Body, &announcedEvents[i]))
 		*last = event.ID
 	}
-	return told
+	return announcedEvents
 }
 
-// TestResolve_Histories plays histories against the database, some sightings at a time:
+// TestResolve_Histories_OneContactPerPerson plays histories against the database, some sightings at a time:
 // one contact for each person, and each change announced as what it is.
-func TestResolve_Histories(t *testing.T) {
+func TestResolve_Histories_OneContactPerPerson(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	known, last, joins, notices := map[contacts.ID]bool{}, events.ID{}, 0, 0
@@ -141,15 +141,15 @@ func TestResolve_Histories(t *testing.T) {
 			for _, contact := range found {
 				known[contact.ID] = true
 			}
-			told := b.events(t, &last)
-			for _, event := range told {
+			announcedEvents := b.events(t, &last)
+			for _, event := range announcedEvents {
 				known[event.Data.Contact.ID] = true
 			}
-			joined, updated := b.requireAnnounced(t, before, b.rows(t, known), told)
+			joined, updated := b.requireAnnounced(t, before, b.rows(t, known), announcedEvents)
 			joins, notices = joins+joined, notices+updated
 		}
 		histories.RequireOneEach(t, h, identities(b.resolve(t, plain(h.Sightings)...)))
-		require.Empty(t, b.events(t, &last), "what is known is no news")
+		require.Empty(t, b.events(t, &last), "known sightings cause no events")
 	}
 	t.Logf("%d joined, %d identities updated", joins, notices)
 	require.Positive(t, joins)
@@ -168,11 +168,11 @@ func identities(found []contacts.Contact) []histories.Found {
 	return postgres.Each(found, func(c contacts.Contact) histories.Found { return histories.Found{ID: c.ID, Identity: c.Identity} })
 }
 
-// requireAnnounced compares what was announced with what changed.
-func (b bundle) requireAnnounced(t *testing.T, before, after map[contacts.ID]row, told []announced) (joined, updated int) {
+// requireAnnounced compares the events with the changes of the rows.
+func (b fixture) requireAnnounced(t *testing.T, before, after map[contacts.ID]row, announcedEvents []announced) (joined, updated int) {
 	t.Helper()
 	byType := map[string]map[contacts.ID]announced{}
-	for _, event := range told {
+	for _, event := range announcedEvents {
 		if byType[event.Type] == nil {
 			byType[event.Type] = map[contacts.ID]announced{}
 		}
@@ -224,8 +224,8 @@ func (b bundle) requireAnnounced(t *testing.T, before, after map[contacts.ID]row
 	return joined, len(wanted)
 }
 
-// TestResolve_AtOnce has the sightings of each history resolved by several at once.
-func TestResolve_AtOnce(t *testing.T) {
+// TestResolve_Concurrent_OneContactPerPerson has the sightings of each history resolved by several at once.
+func TestResolve_Concurrent_OneContactPerPerson(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	for i := range count(15, 500) {

@@ -21,17 +21,17 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-// bundle is a world with one organization and its number in it.
-type bundle struct {
+// fixture is a cell with one organization and its number.
+type fixture struct {
 	*factory.World
 
 	org     orgs.ID
 	account accounts.Account
 }
 
-func setup(t *testing.T) (context.Context, bundle) {
+func setup(t *testing.T) (context.Context, fixture) {
 	t.Helper()
-	b := bundle{World: factory.New(t)}
+	b := fixture{World: factory.New(t)}
 	b.org, _ = b.Org(t)
 	b.account = b.Account(t, b.org)
 	return t.Context(), b
@@ -39,27 +39,27 @@ func setup(t *testing.T) (context.Context, bundle) {
 
 type say = func(context.Context, *postgres.Tx, accounts.Account, []conversations.Message) ([]conversations.Thread, error)
 
-func (b bundle) said(t *testing.T, how say, messages ...conversations.Message) []conversations.Thread {
+func (b fixture) said(t *testing.T, how say, messages ...conversations.Message) []conversations.Thread {
 	t.Helper()
 	threads, err := b.trySay(t.Context(), how, messages...)
 	require.NoError(t, err)
 	return threads
 }
 
-func (b bundle) trySay(ctx context.Context, how say, messages ...conversations.Message) ([]conversations.Thread, error) {
+func (b fixture) trySay(ctx context.Context, how say, messages ...conversations.Message) ([]conversations.Thread, error) {
 	return postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]conversations.Thread, error) { return how(ctx, tx, b.account, messages) })
 }
 
-func (b bundle) get(t *testing.T, id conversations.ID) conversations.Conversation {
+func (b fixture) get(t *testing.T, id conversations.ID) conversations.Conversation {
 	t.Helper()
 	conversation, err := b.Conversations.Get(t.Context(), b.org, b.account, id)
 	require.NoError(t, err)
 	return conversation
 }
 
-// TestService_SaidTx compares with a model: whatever is said in whatever batches, a
+// TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount compares with a model: whatever is said in whatever batches, a
 // conversation knows its last messages and how many are unread.
-func TestService_SaidTx(t *testing.T) {
+func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	var people []contacts.ID
@@ -132,7 +132,7 @@ func TestService_SaidTx(t *testing.T) {
 	})
 }
 
-func TestService_Update_ByAPerson(t *testing.T) {
+func TestService_Update_ClosedByAUser_NamedInTheEvent(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Conversation(t, b.org, b.account)
@@ -147,8 +147,8 @@ SELECT convert_from(body, 'UTF8') FROM events WHERE org_id = @org_id AND type = 
 	require.Contains(t, body, `"closed_by_user_id":"`+user.ID.String()+`"`)
 }
 
-// patiently comes back as a caller does who is told so: on a machine that is busy with
-// other things a lock may take longer than is waited for.
+// patiently retries while the verb is unavailable, because on a busy machine a lock may take
+// longer than the lock timeout.
 func patiently(verb func() error) (err error) {
 	for range 20 {
 		if err = verb(); fault.Of(err) != fault.ServiceUnavailable {
@@ -158,9 +158,9 @@ func patiently(verb func() error) (err error) {
 	return err
 }
 
-// TestService_SaidTx_AtOnce: batches that name the same contacts in different orders wait
+// TestService_SaidTx_Concurrent_NothingLost: batches that name the same contacts in different orders wait
 // for each other and lose nothing, while contacts are renamed, labelled and deleted.
-func TestService_SaidTx_AtOnce(t *testing.T) {
+func TestService_SaidTx_Concurrent_NothingLost(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	var people []contacts.ID
@@ -202,9 +202,9 @@ func TestService_SaidTx_AtOnce(t *testing.T) {
 	require.Equal(t, workers*batches*size, unread)
 }
 
-// TestService_SaidTx_ToWhomIsGone: a contact that was deleted after it was resolved has the
+// TestService_SaidTx_ContactDeleted_TransactionRunsAgain: a contact that was deleted after it was resolved has the
 // transaction made again, or refused when that does not help.
-func TestService_SaidTx_ToWhomIsGone(t *testing.T) {
+func TestService_SaidTx_ContactDeleted_TransactionRunsAgain(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Conversation(t, b.org, b.account)

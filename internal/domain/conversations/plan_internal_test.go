@@ -19,7 +19,7 @@ import (
 // Many conversations of one organization on two numbers: most are open and read, few are
 // anything else.
 const sqlFill = `
-WITH crowd AS (
+WITH people AS (
     INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at) VALUES (@here, 'Here', 'platform', 'active', '{}', @now)
 ), team AS (
     INSERT INTO teams (org_id, id, name) VALUES (@here, @here, 'Here')
@@ -46,9 +46,9 @@ WITH crowd AS (
 INSERT INTO conversation_labels (org_id, conversation_id, label_id, account_id)
 SELECT @here, id, @here, account_id FROM people WHERE n % 1000 = 6`
 
-// TestListConversations_ReadsWhatMatches looks at the plan of each filter: what few are is
-// found by an index, and the inbox is walked in its order and not sorted.
-func TestListConversations_ReadsWhatMatches(t *testing.T) {
+// The test checks the plan of each filter: rare values are found by an index, and the inbox is
+// read in the order of its index and not sorted.
+func TestListConversations_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	t.Parallel()
 	url, ctx, now := pgtest.URL(t), t.Context(), pgtest.Start()
 	db := pgtest.Connect(t, url)
@@ -95,8 +95,8 @@ func TestListConversations_ReadsWhatMatches(t *testing.T) {
 	}
 }
 
-// answeredByItsOwn returns a plan that reads no table as a whole, and that without an index
-// would use no other of those that start with the account.
+// answeredByItsOwn returns the plan of a statement. It checks that the plan reads no whole table,
+// and that without its index it uses no other index that starts with the account.
 func answeredByItsOwn(t *testing.T, url, name, sql string) string {
 	t.Helper()
 	plan := pgtest.Plan(t, url, sql)

@@ -19,8 +19,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// in makes a customer of that status.
-func (b bundle) in(t *testing.T, status customers.Status) customers.Customer {
+// in creates a customer with a status.
+func (b fixture) in(t *testing.T, status customers.Status) customers.Customer {
 	t.Helper()
 	customer := b.Customer(t, b.org)
 	if status == customers.Pending {
@@ -32,7 +32,7 @@ func (b bundle) in(t *testing.T, status customers.Status) customers.Customer {
 	return customer
 }
 
-func TestService_ArchiveAndRestore(t *testing.T) {
+func TestService_ArchiveAndRestore_EachStatus_Restored(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	ways := map[string]func(customers.ID) (customers.Customer, error){
@@ -51,17 +51,17 @@ func TestService_ArchiveAndRestore(t *testing.T) {
 	}
 }
 
-func (b bundle) requireArchived(t *testing.T, before customers.Customer, archive func(customers.ID) (customers.Customer, error)) {
+func (b fixture) requireArchived(t *testing.T, before customers.Customer, archive func(customers.ID) (customers.Customer, error)) {
 	t.Helper()
-	count := len(b.told(t))
+	count := len(b.recorded(t))
 	b.Clock.Move(time.Minute)
 	archived, err := archive(before.ID)
 	require.NoError(t, err)
 	want, at := before, b.Clock.Now()
 	want.Status, want.PreviousStatus, want.ArchivedAt, want.UpdatedAt = customers.Archived, &before.Status, &at, at
 	require.Equal(t, want, archived)
-	require.Len(t, b.told(t), count+1, "archived, and not updated as well")
-	b.requireTold(t, events.CustomerArchived, archived)
+	require.Len(t, b.recorded(t), count+1, "archived, and not updated as well")
+	b.requireRecorded(t, events.CustomerArchived, archived)
 	stored, err := b.Customers.Get(t.Context(), b.org, before.ID)
 	require.NoError(t, err)
 	require.Equal(t, archived, stored)
@@ -70,19 +70,19 @@ func (b bundle) requireArchived(t *testing.T, before customers.Customer, archive
 	again, err := archive(before.ID)
 	require.NoError(t, err)
 	require.Equal(t, archived, again)
-	require.Len(t, b.told(t), count+1, "archiving again is not announced")
+	require.Len(t, b.recorded(t), count+1, "archiving again is not announced")
 }
 
-func (b bundle) requireRestored(t *testing.T, before customers.Customer) {
+func (b fixture) requireRestored(t *testing.T, before customers.Customer) {
 	t.Helper()
-	count := len(b.told(t))
+	count := len(b.recorded(t))
 	restored, err := b.Customers.Restore(t.Context(), b.org, audit.Operator(), before.ID)
 	require.NoError(t, err)
 	want := before
 	want.UpdatedAt = b.Clock.Now()
 	require.Equal(t, want, restored)
-	require.Len(t, b.told(t), count+1)
-	b.requireTold(t, events.CustomerUpdated, restored)
+	require.Len(t, b.recorded(t), count+1)
+	b.requireRecorded(t, events.CustomerUpdated, restored)
 	entries, err := b.Audit.List(t.Context(), b.org, b.Clock.Now(), 10)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
@@ -95,13 +95,13 @@ func (b bundle) requireRestored(t *testing.T, before customers.Customer) {
 	again, err := b.Customers.Restore(t.Context(), b.org, audit.Operator(), before.ID)
 	require.NoError(t, err)
 	require.Equal(t, restored, again)
-	require.Len(t, b.told(t), count+1, "what is not archived is not restored")
+	require.Len(t, b.recorded(t), count+1, "a customer that is not archived cannot be restored")
 	entries, err = b.Audit.List(t.Context(), b.org, b.Clock.Now(), 1)
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
 
-func TestService_AnArchivedCustomerTakesOnlyMetadata(t *testing.T) {
+func TestService_Update_Archived_OnlyMetadataAccepted(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Customer(t, b.org)
@@ -129,38 +129,38 @@ func TestService_AnArchivedCustomerTakesOnlyMetadata(t *testing.T) {
 	stored, err := b.Customers.Get(ctx, b.org, made.ID)
 	require.NoError(t, err)
 	require.Equal(t, archived, stored)
-	require.Len(t, b.told(t), 2)
+	require.Len(t, b.recorded(t), 2)
 
 	for _, change := range []customers.Patch{{}, {Status: patch.To(customers.Archived)}, {Metadata: patch.Clear[json.RawMessage]()}} {
 		same, err := b.Customers.Update(ctx, b.org, made.ID, change)
 		require.NoError(t, err)
 		require.Equal(t, archived, same)
 	}
-	require.Len(t, b.told(t), 2)
+	require.Len(t, b.recorded(t), 2)
 	b.Clock.Move(time.Minute)
 	changed, err := b.Customers.Update(ctx, b.org, made.ID, customers.Patch{Metadata: data, Status: patch.To(customers.Archived)})
 	require.NoError(t, err)
 	want := archived
 	want.Metadata, want.UpdatedAt = data.Value, b.Clock.Now()
 	require.Equal(t, want, changed, "and it stays archived since then")
-	require.Len(t, b.told(t), 3)
-	b.requireTold(t, events.CustomerUpdated, changed)
+	require.Len(t, b.recorded(t), 3)
+	b.requireRecorded(t, events.CustomerUpdated, changed)
 }
 
-func TestService_Update_ChangesAndArchivesAtOnce(t *testing.T) {
+func TestService_Update_FieldsAndArchive_TwoEvents(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Customer(t, b.org)
 	b.Clock.Move(time.Minute)
 	archived, err := b.Customers.Update(ctx, b.org, made.ID, customers.Patch{Name: patch.To("New"), Status: patch.To(customers.Archived)})
 	require.NoError(t, err)
-	require.Equal(t, []events.Type{events.CustomerCreated, events.CustomerUpdated, events.CustomerArchived}, b.toldTypes(t))
-	b.requireTold(t, events.CustomerArchived, archived)
+	require.Equal(t, []events.Type{events.CustomerCreated, events.CustomerUpdated, events.CustomerArchived}, b.recordedTypes(t))
+	b.requireRecorded(t, events.CustomerArchived, archived)
 	require.Equal(t, "New", archived.Name)
 	require.Equal(t, b.Clock.Now().Add(time.Millisecond), archived.UpdatedAt)
 	require.Equal(t, archived.UpdatedAt, *archived.ArchivedAt)
 
-	updated := b.told(t)[1]
+	updated := b.recorded(t)[1]
 	require.Equal(t, b.Clock.Now(), updated.ID.CreatedAt())
 	var body struct {
 		Data struct{ Customer map[string]any } `json:"data"`
@@ -174,7 +174,7 @@ func TestService_Update_ChangesAndArchivesAtOnce(t *testing.T) {
 	require.Equal(t, archived, stored)
 }
 
-func TestService_EventsOfACustomerGrowStrictly(t *testing.T) {
+func TestService_ConcurrentChanges_EventTimesAscend(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Customer(t, b.org)
@@ -201,22 +201,22 @@ func TestService_EventsOfACustomerGrowStrictly(t *testing.T) {
 	together.Wait()
 	_, err := b.Customers.Archive(ctx, b.org, made.ID)
 	require.NoError(t, err)
-	told := b.told(t)
-	require.Len(t, told, 1+20+8+1)
-	for i := range told[1:] {
-		require.True(t, told[i].ID.CreatedAt().Before(told[i+1].ID.CreatedAt()), "event %d is not before the next", i)
+	all := b.recorded(t)
+	require.Len(t, all, 1+20+8+1)
+	for i := range all[1:] {
+		require.True(t, all[i].ID.CreatedAt().Before(all[i+1].ID.CreatedAt()), "event %d is not before the next", i)
 	}
-	require.Equal(t, events.CustomerCreated, told[0].Type)
-	require.Equal(t, events.CustomerArchived, told[len(told)-1].Type)
+	require.Equal(t, events.CustomerCreated, all[0].Type)
+	require.Equal(t, events.CustomerArchived, all[len(all)-1].Type)
 }
 
-func TestService_WhatFailsIsNotAnnounced(t *testing.T) {
+func TestService_FailedTransaction_NoEvent(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Customer(t, b.org)
 	archived, err := b.Customers.Archive(ctx, b.org, made.ID)
 	require.NoError(t, err)
-	before := b.told(t)
+	before := b.recorded(t)
 
 	_, err = b.Customers.Restore(ctx, b.org, audit.Principal{Kind: "nobody"}, made.ID)
 	require.Error(t, err, "the audit log takes no such actor, and the event was recorded before")
@@ -231,12 +231,12 @@ func TestService_WhatFailsIsNotAnnounced(t *testing.T) {
 	stored, err := b.Customers.Get(ctx, b.org, made.ID)
 	require.NoError(t, err)
 	require.Equal(t, archived, stored)
-	require.Equal(t, before, b.told(t))
+	require.Equal(t, before, b.recorded(t))
 }
 
 var errWitness = errors.New("the answer cannot be stored")
 
-// witness fails at the end of each transaction, as the store of idempotent answers may.
+// witness fails before each commit, as the store of idempotent answers may.
 type witness struct{}
 
 func (witness) Begin(_ context.Context, _ *postgres.Tx) error       { return nil }

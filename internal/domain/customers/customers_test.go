@@ -20,48 +20,48 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-type bundle struct {
+type fixture struct {
 	*factory.World
 	org  orgs.ID
 	team orgs.TeamID
 }
 
-func setup(t *testing.T) (context.Context, bundle) {
+func setup(t *testing.T) (context.Context, fixture) {
 	t.Helper()
 	world := factory.New(t)
 	org, team := world.Org(t)
-	return t.Context(), bundle{World: world, org: org, team: team}
+	return t.Context(), fixture{World: world, org: org, team: team}
 }
 
-// told is an event as it was recorded.
-type told struct {
+// recorded is an event as it was recorded.
+type recorded struct {
 	ID        events.ID
 	Type      events.Type
 	SubjectID ids.Any
 	Body      []byte
 }
 
-// told are the events of the organization, in the order of their ids.
-func (b bundle) told(t *testing.T) []told {
+// recorded returns the events of the organization, in the order of their ids.
+func (b fixture) recorded(t *testing.T) []recorded {
 	t.Helper()
-	all, err := postgres.Many[told](t.Context(), b.DB.Of(b.org), `
+	all, err := postgres.Many[recorded](t.Context(), b.DB.Of(b.org), `
 SELECT id, type, subject_id, body FROM events WHERE org_id = @org_id ORDER BY id`, nil)
 	require.NoError(t, err)
 	return all
 }
 
-func (b bundle) toldTypes(t *testing.T) (types []events.Type) {
+func (b fixture) recordedTypes(t *testing.T) (types []events.Type) {
 	t.Helper()
-	for _, event := range b.told(t) {
+	for _, event := range b.recorded(t) {
 		types = append(types, event.Type)
 	}
 	return types
 }
 
-// requireTold holds the last event against the customer: what happened, when, what it shows.
-func (b bundle) requireTold(t *testing.T, what events.Type, customer customers.Customer) {
+// requireRecorded compares the type, time and body of the last event with the customer.
+func (b fixture) requireRecorded(t *testing.T, what events.Type, customer customers.Customer) {
 	t.Helper()
-	all := b.told(t)
+	all := b.recorded(t)
 	require.NotEmpty(t, all)
 	last := all[len(all)-1]
 	require.Equal(t, what, last.Type)
@@ -93,8 +93,8 @@ func TestService_Create(t *testing.T) {
 		ID: customer.ID, TeamID: b.team, Name: "Bay Bakery", Email: new("Owner@Bay.example"), Status: customers.Pending, UpdatedAt: b.Clock.Now(),
 	}, customer)
 	require.Equal(t, b.Clock.Now(), customer.ID.CreatedAt())
-	require.Equal(t, []events.Type{events.CustomerCreated}, b.toldTypes(t))
-	b.requireTold(t, events.CustomerCreated, customer)
+	require.Equal(t, []events.Type{events.CustomerCreated}, b.recordedTypes(t))
+	b.requireRecorded(t, events.CustomerCreated, customer)
 
 	found, err := b.Customers.Get(ctx, b.org, customer.ID)
 	require.NoError(t, err)
@@ -105,10 +105,10 @@ func TestService_Create(t *testing.T) {
 
 	_, err = b.Customers.Create(ctx, b.org, customers.Draft{Name: " \t "})
 	require.Equal(t, fault.Invalid("name", "must not be blank"), err)
-	require.Len(t, b.told(t), 1, "a refusal is not announced")
+	require.Len(t, b.recorded(t), 1, "a refusal is not announced")
 }
 
-func TestService_Create_NeedsATeamWhenThereAreSeveral(t *testing.T) {
+func TestService_Create_SeveralTeams_TeamRequired(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	second, err := b.Orgs.CreateTeam(ctx, b.org, audit.Operator(), "Second")
@@ -124,7 +124,7 @@ func TestService_Create_NeedsATeamWhenThereAreSeveral(t *testing.T) {
 	require.Equal(t, fault.NotFound("team").At("team_id"), err, "a team of another organization does not exist")
 }
 
-func TestService_KeepsMetadataAsItWasGiven(t *testing.T) {
+func TestService_Create_Metadata_StoredUnchanged(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	const blanks = `{ "z": 1.10, "a": [1e2, 12345678901234567], "t": "<&>\u00e9 é` + "\u2028" + `" }`
@@ -137,7 +137,7 @@ func TestService_KeepsMetadataAsItWasGiven(t *testing.T) {
 	found, err := b.Customers.Get(ctx, b.org, customer.ID)
 	require.NoError(t, err)
 	require.Equal(t, want, found)
-	require.Contains(t, string(b.told(t)[0].Body), `"metadata":`+kept, "also in the event")
+	require.Contains(t, string(b.recorded(t)[0].Body), `"metadata":`+kept, "also in the event")
 
 	for given, kept := range map[string]string{
 		strings.Repeat(" ", 20<<10) + `{}`:               `{}`,
@@ -160,7 +160,7 @@ func TestService_KeepsMetadataAsItWasGiven(t *testing.T) {
 	require.Equal(t, fault.Invalid("metadata", "must be a JSON object"), err)
 }
 
-func TestService_Update_AnnouncesWhatChangedAndNothingElse(t *testing.T) {
+func TestService_Update_EventOnlyWhenSomethingChanged(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	raw := func(text string) patch.Field[json.RawMessage] { return patch.To(json.RawMessage(text)) }
@@ -197,12 +197,12 @@ func TestService_Update_AnnouncesWhatChangedAndNothingElse(t *testing.T) {
 		require.Equal(t, after, stored, name)
 		if !test.changed {
 			require.Equal(t, before, after, name)
-			require.Len(t, b.told(t), 1, name)
+			require.Len(t, b.recorded(t), 1, name)
 			continue
 		}
 		require.Equal(t, b.Clock.Now(), after.UpdatedAt, name)
-		require.Equal(t, []events.Type{events.CustomerCreated, events.CustomerUpdated}, b.toldTypes(t), name)
-		b.requireTold(t, events.CustomerUpdated, after)
+		require.Equal(t, []events.Type{events.CustomerCreated, events.CustomerUpdated}, b.recordedTypes(t), name)
+		b.requireRecorded(t, events.CustomerUpdated, after)
 	}
 }
 
@@ -221,5 +221,5 @@ func TestService_Update_Refusals(t *testing.T) {
 	require.Equal(t, fault.NotFound("customer"), err)
 	_, err = b.Customers.Restore(ctx, stranger, audit.Operator(), customer.ID)
 	require.Equal(t, fault.NotFound("customer"), err)
-	require.Len(t, b.told(t), 1)
+	require.Len(t, b.recorded(t), 1)
 }

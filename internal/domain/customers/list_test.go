@@ -13,7 +13,7 @@ import (
 )
 
 // names walks a list in pages of two and returns the names in order.
-func (b bundle) names(t *testing.T, org orgs.ID, filter customers.Filter) []string {
+func (b fixture) names(t *testing.T, org orgs.ID, filter customers.Filter) []string {
 	t.Helper()
 	names, slice := []string{}, paging.Slice[customers.ID]{Limit: 2}
 	for {
@@ -95,7 +95,7 @@ func TestService_List(t *testing.T) {
 	require.Equal(t, []string{"Bay Stranger"}, b.names(t, stranger, customers.Filter{Q: "bay"}))
 }
 
-func TestService_List_FindsWhatChanged(t *testing.T) {
+func TestService_List_AfterUpdate_FoundByNewValues(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	made := b.Customer(t, b.org)

@@ -12,10 +12,10 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// Many customers of one organization, and a few of another that all start with what none
-// does here.
+// Many customers of one organization, and a few of another, whose names start with letters that no
+// customer of the first has.
 const sqlFill = `
-WITH crowd AS (
+WITH people AS (
     INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at)
     VALUES (@here, 'Here', 'platform', 'active', '{}', @now), (@there, 'There', 'platform', 'active', '{}', @now)
 ), team AS (
@@ -28,9 +28,9 @@ UNION ALL
 SELECT @there, gen_random_uuid(), @there, 'zeta' || n, 'zeta' || n, 'zeta' || n, 'zeta' || n, 'pending', @now
 FROM generate_series(1, 500) AS n`
 
-// TestListCustomers_ReadsWhatMatches looks at the plan of each filter: what hardly any
-// customer matches is found by an index and not by walking the organization.
-func TestListCustomers_ReadsWhatMatches(t *testing.T) {
+// The test checks the plan of each filter: a filter that few customers match uses its index and
+// does not read all customers of the organization.
+func TestListCustomers_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	t.Parallel()
 	db, ctx := pgtest.Open(t), t.Context()
 	here, there := ids.NewOrg(pgtest.Start()), ids.NewOrg(pgtest.Start())

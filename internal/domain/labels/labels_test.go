@@ -16,17 +16,17 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-type bundle struct {
+type fixture struct {
 	*factory.World
 	org  orgs.ID
 	team orgs.TeamID
 }
 
-func setup(t *testing.T) (context.Context, bundle) {
+func setup(t *testing.T) (context.Context, fixture) {
 	t.Helper()
 	world := factory.New(t)
 	org, team := world.Org(t)
-	return t.Context(), bundle{World: world, org: org, team: team}
+	return t.Context(), fixture{World: world, org: org, team: team}
 }
 
 func TestService_Create(t *testing.T) {
@@ -43,7 +43,7 @@ func TestService_Create(t *testing.T) {
 	require.Equal(t, label, found)
 }
 
-func TestService_Create_NeedsATeamWhenThereAreSeveral(t *testing.T) {
+func TestService_Create_SeveralTeams_TeamRequired(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	second, err := b.Orgs.CreateTeam(ctx, b.org, audit.Operator(), "Second")
@@ -61,7 +61,7 @@ func TestService_Create_NeedsATeamWhenThereAreSeveral(t *testing.T) {
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err), "a team of another organization does not exist")
 }
 
-func TestService_NamesAreUniqueInATeamWhateverTheirCase(t *testing.T) {
+func TestService_Create_NameInOtherCase_AlreadyExists(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	label, err := b.Labels.Create(ctx, b.org, labels.Draft{Name: "Straße"})
@@ -83,7 +83,7 @@ func TestService_NamesAreUniqueInATeamWhateverTheirCase(t *testing.T) {
 	require.NoError(t, err, "another organization has names of its own")
 }
 
-func TestService_Update_KeepsSilentWhenNothingChanged(t *testing.T) {
+func TestService_Update_NothingChanged_Unchanged(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	label := b.Label(t, b.org)

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 )
 
-func TestService_Create_MakesATeam(t *testing.T) {
+func TestService_Create_HasATeam(t *testing.T) {
 	t.Parallel()
 	w := factory.New(t)
 	org, team, err := w.Orgs.Create(t.Context(), audit.Operator(), orgs.Draft{Name: "Harbour Coffee", Plan: "starter"})
@@ -60,7 +60,7 @@ func TestService_Set(t *testing.T) {
 	require.Equal(t, words, stored.StopKeywords)
 }
 
-func TestStanding_RefusesWritesFromTheInstantTheTrialEnds(t *testing.T) {
+func TestStanding_TrialEnded_WritesRefused(t *testing.T) {
 	t.Parallel()
 	ends := time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)
 	trial := orgs.Standing{SubscriptionStatus: orgs.Trialing, TrialEndsAt: &ends}

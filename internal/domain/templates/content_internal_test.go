@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestContentOf(t *testing.T) {
+func TestContentOf_Components_OnlyWhitespaceRemoved(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		components, content string

@@ -25,23 +25,23 @@ import (
 
 const business = "400000000000055"
 
-// bundle is a world with an organization that has a number.
-type bundle struct {
+// fixture is a cell with an organization that has a number.
+type fixture struct {
 	*factory.World
 
 	org     orgs.ID
 	account accounts.Account
 }
 
-func setup(t *testing.T) (context.Context, bundle) {
+func setup(t *testing.T) (context.Context, fixture) {
 	t.Helper()
-	b := bundle{World: factory.New(t)}
+	b := fixture{World: factory.New(t)}
 	b.org, _ = b.Org(t)
 	b.account = b.connect(t, "100000000000055")
 	return t.Context(), b
 }
 
-func (b bundle) connect(t testing.TB, number string) accounts.Account {
+func (b fixture) connect(t testing.TB, number string) accounts.Account {
 	t.Helper()
 	b.Network.Number(t, business, number, nil)
 	account, err := b.Accounts.Connect(t.Context(), b.org, audit.Operator(), accounts.Draft{
@@ -55,8 +55,8 @@ func owner() provider.BusinessAccount {
 	return provider.BusinessAccount{ID: business, Token: network.Token()}
 }
 
-// create makes a template at the provider and returns its id.
-func (b bundle) create(t testing.TB, name, language string, components string) string {
+// create creates a template at the provider and returns its id.
+func (b fixture) create(t testing.TB, name, language string, components string) string {
 	t.Helper()
 	if components == "" {
 		components = `[{"type":"BODY","text":"Hello <b> & there"}]`
@@ -68,7 +68,7 @@ func (b bundle) create(t testing.TB, name, language string, components string) s
 	return made.ID
 }
 
-func (b bundle) sync(t testing.TB, of accounts.Account) templates.Synced {
+func (b fixture) sync(t testing.TB, of accounts.Account) templates.Synced {
 	t.Helper()
 	b.Clock.Move(time.Second)
 	result, err := b.Templates.Sync(t.Context(), b.org, of)
@@ -76,7 +76,7 @@ func (b bundle) sync(t testing.TB, of accounts.Account) templates.Synced {
 	return result
 }
 
-func (b bundle) all(t testing.TB, of accounts.Account) map[string]templates.Template {
+func (b fixture) all(t testing.TB, of accounts.Account) map[string]templates.Template {
 	t.Helper()
 	found, slice := map[string]templates.Template{}, paging.Slice[templates.ID]{Limit: 100}
 	for {
@@ -92,7 +92,7 @@ func (b bundle) all(t testing.TB, of accounts.Account) map[string]templates.Temp
 	}
 }
 
-func TestSync_FollowsTheProvider(t *testing.T) {
+func TestSync_ProviderChanges_TemplatesFollow(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	require.Equal(t, templates.Synced{}, b.sync(t, b.account))
@@ -129,12 +129,12 @@ func TestSync_FollowsTheProvider(t *testing.T) {
 	require.Equal(t, fault.NotFound("template"), err)
 }
 
-func TestSync_AThousand(t *testing.T) {
+func TestSync_ThousandTemplates_AllPagesRead(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	for i := range 1000 {
 		if i%100 == 0 {
-			b.Clock.Move(time.Hour) // the provider takes a hundred an hour
+			b.Clock.Move(time.Hour) // the provider accepts a hundred an hour
 		}
 		b.create(t, fmt.Sprintf("template_%04d", i), "en_US", "")
 	}
@@ -163,7 +163,7 @@ func TestSync_AThousand(t *testing.T) {
 	require.Len(t, b.all(t, b.account), 1000)
 }
 
-func TestSync_TwoNumbersOfOneBusinessAccount(t *testing.T) {
+func TestSync_TwoNumbersOfOneBusinessAccount_RowsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	other := b.connect(t, "100000000000056")
@@ -189,7 +189,7 @@ func TestSync_TwoNumbersOfOneBusinessAccount(t *testing.T) {
 }
 
 // notify applies a callback about a template as the ingress does.
-func (b bundle) notify(t testing.TB, field, id, value string, at time.Time) {
+func (b fixture) notify(t testing.TB, field, id, value string, at time.Time) {
 	t.Helper()
 	ctx := t.Context()
 	body := fmt.Sprintf(`{"object":"whatsapp_business_account","entry":[{"id":%q,"time":%d,"changes":[{"field":%q,"value":{
@@ -206,7 +206,7 @@ func (b bundle) notify(t testing.TB, field, id, value string, at time.Time) {
 	require.NoError(t, err)
 }
 
-func TestNotified_EveryEvent(t *testing.T) {
+func TestNotified_EachNotification_Applied(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	id := b.create(t, "shared", "en_US", "")
@@ -257,12 +257,12 @@ func TestNotified_EveryEvent(t *testing.T) {
 	before = find()
 	b.notify(t, "message_template_components_update", id, `"message_template_element":"New text"`, b.Clock.Now())
 	require.Equal(t, before, find(), "it is read")
-	require.Equal(t, templates.Synced{Updated: 1}, b.sync(t, b.account), "the provider has the last word")
+	require.Equal(t, templates.Synced{Updated: 1}, b.sync(t, b.account), "a sync overwrites notifications")
 	require.Equal(t, templates.Pending, find().Status)
 }
 
-// TestSync_LeavesWhatWasHeardMeanwhile has a notification come while the provider is read.
-func TestSync_LeavesWhatWasHeardMeanwhile(t *testing.T) {
+// A notification arrives while the templates are read from the provider.
+func TestSync_NotificationDuringTheSync_IsKept(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	id := b.create(t, "shared", "en_US", "")
@@ -280,7 +280,7 @@ func TestSync_LeavesWhatWasHeardMeanwhile(t *testing.T) {
 	require.Equal(t, templates.Approved, b.all(t, b.account)["shared en_US"].Status)
 }
 
-func TestLookAfter(t *testing.T) {
+func TestLookAfter_DueNumbers_OneJobEach(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
 	look := func() int {
@@ -310,7 +310,7 @@ func TestLookAfter(t *testing.T) {
 	arrives(templates.Pending)
 }
 
-func TestContentAndVariables(t *testing.T) {
+func TestContentAndVariables_OfComponents(t *testing.T) {
 	t.Parallel()
 	_, b := setup(t)
 	b.create(t, "shared", "en_US", `[

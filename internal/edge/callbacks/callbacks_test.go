@@ -22,7 +22,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
-func TestChallenge(t *testing.T) {
+func TestChallenge_RightToken_Echoed(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	right := url.Values{"hub.mode": {"subscribe"}, "hub.challenge": {"1158201444"}, "hub.verify_token": {canary.VerifyToken}}

@@ -47,7 +47,7 @@ func TestIngress_NumberChangesHands_EachCallbackWithItsOwner(t *testing.T) {
 		Directory: directory.New(s.DB, s.Clock), Provider: s.Network, Logger: canary.Logger(t),
 	})}
 	from.Attach(t, from.org, number, nil)
-	wanted := map[string]string{} // whose a message must be; "" is anybody's
+	wanted := map[string]string{} // the owner that a message must have; "" for any
 	for handover := range handovers {
 		var done atomic.Bool
 		var moving sync.WaitGroup
@@ -101,7 +101,7 @@ func TestIngress_NumberChangesHands_EachCallbackWithItsOwner(t *testing.T) {
 
 var messageID = regexp.MustCompile(`wamid\.[0-9]+\.[0-9]+\.`)
 
-// whereabouts is where each message is stored.
+// whereabouts returns the organizations for which each message is stored.
 func (s *fixture) whereabouts(t *testing.T, worlds map[string]*factory.World) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}

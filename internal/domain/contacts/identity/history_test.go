@@ -76,7 +76,7 @@ func TestResolver_StoredBetweenSightings_DecidesTheSame(t *testing.T) {
 	})
 }
 
-func TestBare(t *testing.T) {
+func TestBare_Username_AtSignRemoved(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "ana", identity.Bare("@ana"))
 	require.Equal(t, "ana", identity.Bare("ana"))
