@@ -58,7 +58,7 @@ func (d *Directory) Release(
 	if err := d.move(ctx, kind, key, org, generation, "releasing", "claimed", "confirmed"); err != nil {
 		return err
 	}
-	return d.finish(ctx, [...]string{"announced", "given back", "released"}, steps{
+	return d.finish(ctx, [...]string{"announced", "release committed", "released"}, steps{
 		commit: commit,
 		confirm: func() error {
 			d.owners.Remove(routeKey{kind, string(key)})
