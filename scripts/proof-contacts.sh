@@ -8,6 +8,6 @@ show() { grep --line-buffered -v 'testdbconf:\|^=== '; }
 go test -count=1 -v -run '^TestBook_' ./internal/domain/contacts -rapid.checks=100000 | show
 export PARLEY_PROOF=full
 # One test at a time, because each measures.
-go test -count=1 -v -parallel=1 -timeout=60m -run '^(TestResolve_.*|TestListContacts_AsAskedOneByOne)$' ./internal/domain/contacts | show
+go test -count=1 -v -parallel=1 -timeout=60m -run '^(TestResolve_.*|TestListContacts_AllPages_SameAsAFilterInGo)$' ./internal/domain/contacts | show
 go test -count=1 -v -parallel=1 -timeout=30m -run '^TestContacts_ConcurrentBulkCalls_CountsAddUp$' ./internal/edge/api | show
 go test -count=1 -v -parallel=1 -timeout=60m -run '^TestProof_AMillion$' ./internal/domain/contacts | show

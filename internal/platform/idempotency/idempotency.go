@@ -138,9 +138,10 @@ func (s *Store) Find(ctx context.Context, scope postgres.Scope, request Request)
 	return answer, json.Unmarshal(plain, answer)
 }
 
-// The lock of the request comes first: whoever finds it taken meets a twin, and must not
-// touch the key's, which the twin is about to take. Whoever gets it and finds the key's
-// taken meets another request.
+// The lock of the request is taken first, then that of the key. If the first is held, a duplicate
+// is running; its transaction may not have the second yet, so the second must not be tried. If
+// only the second is held, another request with the same key is running. OFFSET 0 keeps the
+// planner from merging the subquery, so that the first lock is tried once, and before the second.
 const sqlClaim = `-- locks: idempotency_keys, idempotency_leases
 SELECT request, CASE WHEN request THEN pg_try_advisory_xact_lock(@key) ELSE false END AS key
 FROM (SELECT pg_try_advisory_xact_lock(@request) AS request OFFSET 0) AS first`
