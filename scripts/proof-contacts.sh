@@ -5,7 +5,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 show() { grep --line-buffered -v 'testdbconf:\|^=== '; }
-go test -count=1 -v -run '^TestBook_' ./internal/domain/contacts -rapid.checks=100000 | show
+go test -count=1 -v -run '^TestResolver_' ./internal/domain/contacts/identity -rapid.checks=100000 | show
 export PARLEY_PROOF=full
 # One test at a time, because each measures.
 go test -count=1 -v -parallel=1 -timeout=60m -run '^(TestResolve_.*|TestListContacts_AllPages_SameAsAFilterInGo)$' ./internal/domain/contacts | show

@@ -86,6 +86,8 @@ func (m *workMetrics) Collect(metrics chan<- prometheus.Metric) {
 		tell(prometheus.GaugeValue, "parley_lanes_busy", "Lanes being drained.", float64(counts.Busy))
 		tell(prometheus.CounterValue, "parley_lane_rows_total", "Rows settled.", float64(counts.Rows))
 		tell(prometheus.CounterValue, "parley_lanes_taken_over_total", "Lanes taken from a drainer that died.", float64(counts.TakenOver))
+		tell(prometheus.CounterValue, "parley_lane_hand_overs_failed_total", "Failures to hand rows that were set aside to their kind.",
+			float64(counts.Unhanded))
 	}
 	waiting := m.backlog.Load()
 	if waiting == nil {

@@ -58,7 +58,8 @@ func (d *drain[T, R]) judgeTx(ctx context.Context, tx *postgres.Tx, results []Re
 	var judged []faultRow
 	for _, result := range results {
 		if result.Fault != nil {
-			judged = append(judged, faultRow{Row: result.Row, class: cmp.Or(result.class, classCall), reason: brief(result.Fault), times: 1})
+			class := cmp.Or(result.class, classCall)
+			judged = append(judged, faultRow{Row: result.Row, class: class, reason: brief(result.Fault), times: 1})
 		}
 	}
 	if len(judged) == 0 {

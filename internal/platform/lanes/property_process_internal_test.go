@@ -70,6 +70,7 @@ func kindOf(rule Rule) string {
 }
 
 func (s *simulation) connect(name string, tracers ...pgx.QueryTracer) *postgres.DB {
+	tracers = append(tracers, postgres.NewLocks(schema.LockOrder(), func(fault string) { s.failf("the lock order", "%s", fault) }))
 	db, err := postgres.Open(s.ctx, postgres.Config{
 		URL: s.url, Name: name, MaxConns: 16, AcquireWait: 10 * time.Second,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: tracers,

@@ -1,6 +1,7 @@
 package lanes
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,18 @@ var scripts = map[string]struct {
 		s.runOthers(p)
 		s.pass(500*time.Millisecond, everyone)
 	}},
+	"a row that is begun before a result blocks its lane is not called after": {
+		calm: true, lane: ledgerLane, rows: []newRow{{Plan: []plan{blocks}}, {}}, run: func(s *simulation, p *process) {
+			s.runTo(p, "before the call of r2")
+			s.releaseAll(p, "before the call of r1")
+			s.releaseAll(p, "call r1")
+			for range 3 {
+				s.pass(2*defaultGather, everyone)
+				s.releaseAll(p, "take L0")
+				s.releaseAll(p, "fence L0")
+			}
+		},
+	},
 	"a call that panics is settled as unknown": {calm: true, lane: ledgerLane, rows: one(panics), run: run},
 	"a call that hangs is settled as unknown":  {calm: true, lane: ledgerLane, rows: one(hangs), run: run},
 	"a call that is cut off is settled as unknown": {calm: true, lane: ledgerLane, rows: one(), run: func(s *simulation, p *process) {
@@ -100,17 +113,13 @@ func TestProperty_Scripts(t *testing.T) {
 func (s *simulation) runTo(p *process, what string) {
 	for range 200 {
 		stops := p.gate.waiting()
-		next := -1
-		for i, stop := range stops {
-			if stop.what == what {
-				return
-			}
-			next = i
+		if slices.ContainsFunc(stops, func(one *stop) bool { return one.what == what }) {
+			return
 		}
-		if next < 0 || s.failed() {
+		if len(stops) == 0 || s.failed() {
 			break
 		}
-		s.release(p, stops[next])
+		s.release(p, stops[len(stops)-1])
 	}
 	s.failf("the simulation itself", "%s never stops at %q", p.name, what)
 }
