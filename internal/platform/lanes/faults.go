@@ -58,14 +58,14 @@ func (d *drain[T, R]) judgeTx(ctx context.Context, tx *postgres.Tx, results []Re
 	var judged []faultRow
 	for _, result := range results {
 		if result.Fault != nil {
-			class := cmp.Or(result.class, classCall)
-			judged = append(judged, faultRow{Row: result.Row, class: class, reason: brief(result.Fault), times: 1})
+			judged = append(judged, faultRow{Row: result.Row, class: cmp.Or(result.class, classCall), reason: brief(result.Fault), times: 1})
 		}
 	}
 	if len(judged) == 0 {
 		return nil, nil
 	}
-	before, err := postgres.Many[knownFault](ctx, tx, sqlKnownFaults, postgres.Args{"lane_id": d.ID, "ids": postgres.Each(judged, faultRow.id)})
+	args := postgres.Args{"lane_id": d.ID, "ids": postgres.Each(judged, faultRow.id)}
+	before, err := postgres.Many[knownFault](ctx, tx, sqlKnownFaults, args)
 	if err != nil {
 		return nil, err
 	}
