@@ -19,7 +19,7 @@ import (
 // Many conversations of one organization on two numbers: most are open and read, few are
 // anything else.
 const sqlFill = `
-WITH people AS (
+WITH organization AS (
     INSERT INTO organizations (org_id, name, plan, subscription_status, stop_keywords, updated_at) VALUES (@here, 'Here', 'platform', 'active', '{}', @now)
 ), team AS (
     INSERT INTO teams (org_id, id, name) VALUES (@here, @here, 'Here')

@@ -26,18 +26,6 @@ var scripts = map[string]struct {
 		s.runOthers(p)
 		s.pass(500*time.Millisecond, everyone)
 	}},
-	"a row that is begun before a result blocks its lane is not called after": {
-		calm: true, lane: ledgerLane, rows: []newRow{{Plan: []plan{blocks}}, {}}, run: func(s *simulation, p *process) {
-			s.runTo(p, "before the call of r2")
-			s.releaseAll(p, "before the call of r1")
-			s.releaseAll(p, "call r1")
-			for range 3 {
-				s.pass(2*defaultGather, everyone)
-				s.releaseAll(p, "take L0")
-				s.releaseAll(p, "fence L0")
-			}
-		},
-	},
 	"a call that panics is settled as unknown": {calm: true, lane: ledgerLane, rows: one(panics), run: run},
 	"a call that hangs is settled as unknown":  {calm: true, lane: ledgerLane, rows: one(hangs), run: run},
 	"a call that is cut off is settled as unknown": {calm: true, lane: ledgerLane, rows: one(), run: func(s *simulation, p *process) {
