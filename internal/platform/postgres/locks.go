@@ -23,12 +23,13 @@ type Locks struct {
 	onlyStarts
 
 	order  []string
+	known  *readings
 	report func(fault string)
 }
 
 // NewLocks takes the order, and reports each fault as a sentence.
 func NewLocks(order []string, report func(fault string)) *Locks {
-	return &Locks{order: order, report: report}
+	return &Locks{order: order, known: readingsFor("locks", order), report: report}
 }
 
 // TraceQueryStart looks at each statement before it runs.
@@ -63,8 +64,12 @@ func transactionOf(conn *pgx.Conn) *locked {
 }
 
 func (l *Locks) look(transaction *locked, sql string) {
-	names, fault := l.locks(sql)
-	for _, name := range names {
+	read := l.known.of(sql, func() reading {
+		names, fault := l.locks(sql)
+		return reading{names: names, fault: fault}
+	})
+	fault := read.fault
+	for _, name := range read.names {
 		place := slices.Index(l.order, name)
 		if place < transaction.last && !transaction.names[name] {
 			fault = fmt.Sprintf("a transaction locks %s after %s, see LockOrder in schema/schema.go", name, l.order[transaction.last])
