@@ -16,7 +16,7 @@ type reading struct {
 }
 
 // allReadings are the readings of each tracer, by its name and what it was made with.
-var allReadings sync.Map
+var allReadings sync.Map //nolint:gochecknoglobals // shared by the tests of a package, which each make tracers of their own
 
 func readingsFor(tracer string, with []string) *readings {
 	found, _ := allReadings.LoadOrStore(tracer+" "+strings.Join(with, " "), &readings{})
