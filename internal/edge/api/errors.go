@@ -85,5 +85,5 @@ func statusOf(code fault.Code) statusRow {
 
 func errorType(code fault.Code) string { return statuses[code].kind }
 
-// wholeSeconds rounds up, so that a caller who waits that long is not too early.
+// wholeSeconds rounds up, because a wait of the rounded-down time would end too early.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

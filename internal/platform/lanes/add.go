@@ -21,6 +21,9 @@ func (l *Lanes) OpenTx(ctx context.Context, tx *postgres.Tx, kind string, lane i
 // OpenManyTx makes lanes, which may belong to several organizations if the transaction crosses
 // them.
 func (l *Lanes) OpenManyTx(ctx context.Context, tx *postgres.Tx, lanes []Lane) error {
+	if len(lanes) == 0 {
+		return nil
+	}
 	rows, orgs, kinds := make([]ids.Any, len(lanes)), make([]ids.Org, len(lanes)), make([]string, len(lanes))
 	for i, lane := range lanes {
 		if l.kinds[lane.Kind] == nil {

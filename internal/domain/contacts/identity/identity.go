@@ -60,8 +60,8 @@ const (
 	reasonReassigned = "number_reassigned" // another person has the number now
 )
 
-// A key is an identifier with its kind as first character. BSUIDs and their parents belong to
-// one person for ever; a number belongs to the person who was last seen with it.
+// A key is an identifier with its kind as first character. BSUIDs and their parents never change
+// their person; the latest sighting of a number gives the number to its person.
 
 // NumberKey is the key of a number, in any of its national forms.
 func NumberKey(number string) string { return "n" + phone.Key(number) }

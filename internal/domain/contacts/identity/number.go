@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// applyNumber decides who has the sighting's number. The latest sighting of a number says who
-// has it, and the latest sighting of a person says which number the person has. Outdated is set
+// applyNumber gives the sighting's number to a person. A number belongs to the person of its latest
+// sighting, and a person has the number of their latest sighting. Outdated is set
 // when the sighting is from before a known change: it says nothing of the time after that.
 func (r *Resolver) applyNumber(p *Person, s *Sighting, outdated *time.Time) {
 	if s.PhoneNumber == "" {
