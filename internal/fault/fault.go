@@ -95,6 +95,12 @@ func (e *Error) At(param string) *Error {
 	return &copied
 }
 
+// As returns the fault in err's chain, or nil when there is none.
+func As(err error) *Error {
+	found, _ := errors.AsType[*Error](err)
+	return found
+}
+
 // Of returns the code of the fault in err's chain, or "" when there is none.
 func Of(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {

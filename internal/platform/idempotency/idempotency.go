@@ -46,8 +46,8 @@ type Request struct {
 }
 
 // Check refuses a malformed key.
-func (r Request) Check() error {
-	if !validKey.MatchString(r.Key) {
+func Check(key string) error {
+	if !validKey.MatchString(key) {
 		return fault.New(fault.InvalidFieldValue, "The header Idempotency-Key must be 1 to 255 visible ASCII characters.").At("Idempotency-Key")
 	}
 	return nil
@@ -87,6 +87,10 @@ func New(ring *sealed.Keyring, clock clock.Clock) (*Store, error) {
 	return &Store{box: box, mac: mac, clock: clock}, err
 }
 
+// Stored is what Look found under a key. It may belong to another request and is sealed: only Open
+// reads it.
+type Stored struct{ rows []row }
+
 type row struct {
 	Fingerprint []byte
 	Answer      []byte
@@ -115,15 +119,28 @@ UNION ALL
 )
 LIMIT 1`
 
+// Look is a statement that reads what is stored under a key. It needs only the key, so it can be
+// sent before the body of the request is there.
+func (s *Store) Look(key string, into *Stored) postgres.Statement {
+	return postgres.IntoMany(&into.rows, sqlFind, postgres.Args{"key": key, "since": s.clock.Now().Add(-Window)})
+}
+
 // Find returns the stored answer of a request, or nil when there is none.
 func (s *Store) Find(ctx context.Context, scope postgres.Scope, request Request) (*Answer, error) {
-	stored, err := postgres.One[row](ctx, scope, sqlFind, postgres.Args{"key": request.Key, "since": s.clock.Now().Add(-Window)})
-	if errors.Is(err, postgres.ErrNoRow) {
-		return nil, nil //nolint:nilnil // no answer yet is not an error
-	}
-	if err != nil {
+	var found Stored
+	if err := postgres.Batch(ctx, scope, s.Look(request.Key, &found)); err != nil {
 		return nil, err
 	}
+	return s.Open(found, request)
+}
+
+// Open returns the answer that Look found for the request, or nil when there is none. It refuses a
+// request that is not the one that the answer belongs to.
+func (s *Store) Open(found Stored, request Request) (*Answer, error) {
+	if len(found.rows) == 0 {
+		return nil, nil //nolint:nilnil // no answer yet is not an error
+	}
+	stored := found.rows[0]
 	if !s.mac.Matches(stored.Fingerprint, request.Parts...) {
 		return nil, errReuse
 	}
@@ -149,9 +166,19 @@ FROM (SELECT pg_try_advisory_xact_lock(@request) AS request OFFSET 0) AS first`
 // ClaimTx locks the key for this transaction. It refuses while a duplicate or another request
 // with the same key runs, and returns ErrStored when a duplicate has just finished.
 func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) error {
-	locked, err := postgres.One[struct{ Request, Key bool }](ctx, tx, sqlClaim, postgres.Args{
+	return s.claimTx(ctx, tx, request)
+}
+
+// claimTx is ClaimTx with other statements, which run after the locks were tried.
+func (s *Store) claimTx(ctx context.Context, tx *postgres.Tx, request Request, others ...postgres.Statement) error {
+	var locked struct{ Request, Key bool }
+	var found Stored
+	claim := postgres.IntoOne(&locked, sqlClaim, postgres.Args{
 		"request": request.lock(s.mac.Sum(request.Parts...)), "key": request.lock(nil),
 	})
+	// Look is a second statement, because its snapshot must be newer than the locks.
+	statements := append([]postgres.Statement{claim, s.Look(request.Key, &found)}, others...)
+	err := postgres.Batch(ctx, tx, statements...)
 	switch {
 	case err != nil:
 		return err
@@ -160,8 +187,7 @@ func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) e
 	case !locked.Key:
 		return errReuse
 	}
-	// A second statement, because its snapshot must be newer than the locks.
-	answer, err := s.Find(ctx, tx, request)
+	answer, err := s.Open(found, request)
 	if err == nil && answer != nil {
 		return ErrStored
 	}
@@ -172,8 +198,9 @@ const sqlKeep = `
 INSERT INTO idempotency_keys (org_id, key, created_at, fingerprint, answer)
 VALUES (@org_id, @key, @created_at, @fingerprint, @answer)`
 
-// KeepTx stores the answer in the transaction of its effect.
-func (s *Store) KeepTx(ctx context.Context, tx *postgres.Tx, request Request, answer Answer) error {
+// KeepTx stores the answer in the transaction of its effect, by a statement that is sent with the
+// commit.
+func (s *Store) KeepTx(_ context.Context, tx *postgres.Tx, request Request, answer Answer) error {
 	plain, err := json.Marshal(answer)
 	if err != nil {
 		return err
@@ -182,8 +209,8 @@ func (s *Store) KeepTx(ctx context.Context, tx *postgres.Tx, request Request, an
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, sqlKeep, postgres.Args{
+	tx.Last(sqlKeep, postgres.Args{
 		"key": request.Key, "created_at": s.clock.Now(), "fingerprint": s.mac.Sum(request.Parts...), "answer": ciphertext,
-	})
-	return err
+	}, nil)
+	return nil
 }

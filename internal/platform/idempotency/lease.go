@@ -2,7 +2,6 @@ package idempotency
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -67,31 +66,32 @@ WHERE org_id = @org_id
   AND holder = @holder`
 )
 
-// LeaseTx leases the key for LeaseTime. It refuses as ClaimTx does, and while another request
-// holds the lease.
+// LeaseTx leases the key for LeaseTime, once the transaction commits. It refuses as ClaimTx does,
+// and while another request holds the lease.
 func (s *Store) LeaseTx(ctx context.Context, tx *postgres.Tx, request Request) (Lease, error) {
-	if err := s.ClaimTx(ctx, tx, request); err != nil {
+	held, err := s.claimWithLeaseTx(ctx, tx, request)
+	if err != nil {
 		return Lease{}, err
 	}
 	now := s.clock.Now()
 	lease := Lease{request: request, holder: ids.NewOrg(now).Any(), created: now}
-	row, err := s.leaseTx(ctx, tx, request)
 	switch {
-	case errors.Is(err, postgres.ErrNoRow):
-		_, err = tx.Exec(ctx, sqlInsertLease, lease.values(now.Add(LeaseTime), s.mac.Sum(request.Parts...)))
-		return lease, err
-	case err != nil:
-		return Lease{}, err
-	case now.Before(row.ExpiresAt):
+	case len(held) == 0:
+		tx.Last(sqlInsertLease, lease.values(now.Add(LeaseTime), s.mac.Sum(request.Parts...)), nil)
+		return lease, nil
+	case now.Before(held[0].ExpiresAt):
 		return Lease{}, errInProgress
 	}
-	lease.created, lease.Repeated = row.CreatedAt, true
-	_, err = tx.Exec(ctx, sqlRenewLease, lease.values(now.Add(LeaseTime), nil))
-	return lease, err
+	lease.created, lease.Repeated = held[0].CreatedAt, true
+	tx.Last(sqlRenewLease, lease.values(now.Add(LeaseTime), nil), nil)
+	return lease, nil
 }
 
-func (s *Store) leaseTx(ctx context.Context, tx *postgres.Tx, request Request) (leaseRow, error) {
-	return postgres.One[leaseRow](ctx, tx, sqlLease, postgres.Args{"key": request.Key, "since": s.clock.Now().Add(-Window)})
+// claimWithLeaseTx is ClaimTx, and reads the lease of the key under its lock.
+func (s *Store) claimWithLeaseTx(ctx context.Context, tx *postgres.Tx, request Request) (held []leaseRow, err error) {
+	read := postgres.IntoMany(&held, sqlLease, postgres.Args{"key": request.Key, "since": s.clock.Now().Add(-Window)})
+	err = s.claimTx(ctx, tx, request, read)
+	return held, err
 }
 
 func (l Lease) values(until time.Time, fingerprint []byte) postgres.Args {
@@ -103,29 +103,27 @@ func (l Lease) values(until time.Time, fingerprint []byte) postgres.Args {
 // ClaimLeaseTx is ClaimTx for the holder of a lease. It refuses when the lease expired and another
 // request holds it now: that request stores the answer.
 func (s *Store) ClaimLeaseTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
-	if err := s.ClaimTx(ctx, tx, lease.request); err != nil {
-		return err
-	}
-	row, err := s.leaseTx(ctx, tx, lease.request)
-	if errors.Is(err, postgres.ErrNoRow) || err == nil && row.Holder != lease.holder {
+	held, err := s.claimWithLeaseTx(ctx, tx, lease.request)
+	if err == nil && (len(held) == 0 || held[0].Holder != lease.holder) {
 		return errInProgress
 	}
 	return err
 }
 
-// EndTx deletes the lease: after a refusal, or before KeepTx in the same transaction.
-func (s *Store) EndTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
-	_, err := tx.Exec(ctx, sqlEndLease, lease.values(lease.created, nil))
-	return err
+// EndTx deletes the lease with the commit: after a refusal, or before KeepTx in the same
+// transaction.
+func (s *Store) EndTx(_ context.Context, tx *postgres.Tx, lease Lease) error {
+	tx.Last(sqlEndLease, lease.values(lease.created, nil), nil)
+	return nil
 }
 
-// LapseTx ends the lease early, so that the same request can run again at once and find out
-// whether the effect happened.
-func (s *Store) LapseTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
+// LapseTx ends the lease early, with the commit, so that the same request can run again at once
+// and find out whether the effect happened.
+func (s *Store) LapseTx(_ context.Context, tx *postgres.Tx, lease Lease) error {
 	args := lease.values(lease.created, nil)
 	args["now"] = s.clock.Now()
-	_, err := tx.Exec(ctx, sqlLapseLease, args)
-	return err
+	tx.Last(sqlLapseLease, args, nil)
+	return nil
 }
 
 type repeatedKey struct{}

@@ -51,3 +51,6 @@ func (id *Any) ScanUUID(value pgtype.UUID) error {
 	id.bytes = value.Bytes
 	return nil
 }
+
+// PlainFrom returns the id as one of the noun K. The caller must know that it is one.
+func PlainFrom[K any](id Any) Plain[K] { return Plain[K](id) }

@@ -61,8 +61,9 @@ var (
 	ErrUnanswered = errors.New("the commit was not answered")
 )
 
-// Undone reports whether err means that the database did not answer and that the transaction
-// surely was not committed.
+// Undone reports whether a transaction was surely not committed, for a reason that may pass: no
+// connection, shutdown, a lock timeout, a deadlock, a full disk. A single statement outside of a Tx
+// may have been committed all the same if the connection broke.
 func Undone(err error) bool {
 	return fault.Of(err) == fault.ServiceUnavailable && !errors.Is(err, ErrUnanswered) && !errors.Is(err, ErrNotOpenHere)
 }

@@ -31,6 +31,9 @@ type Partitioned struct {
 	ByTime bool
 	// Keep is how long rows are kept after their partition ended. Zero keeps them for ever.
 	Keep time.Duration
+	// Fillfactor is how full the pages of a partition are filled, in percent; zero fills them. The rest
+	// is for new versions of rows. A partitioned table itself has no such setting.
+	Fillfactor int
 }
 
 const (
@@ -149,7 +152,8 @@ func (db *DB) makePartition(ctx context.Context, table Partitioned, start, end t
 		if err != nil || attached {
 			return err
 		}
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, name, table.Table), nil); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL) WITH (fillfactor = %d)`,
+			name, table.Table, orElse(table.Fillfactor, 100)), nil); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM (%s) TO (%s)`,
@@ -216,8 +220,9 @@ func (db *DB) partitions(ctx context.Context) (map[string]bool, error) {
 	return existing, err
 }
 
-// ddl runs one change of the schema at a time. It waits at most a second for a lock, because
-// readers and writers of the table queue behind it. The next round retries.
+// ddl runs one change of the schema at a time. It waits at most a second for the lock of a table,
+// because readers and writers of the table queue behind it. If it fails, the caller tries again the
+// next time that it checks the partitions.
 func (db *DB) ddl(ctx context.Context, reason string, change func(context.Context, *Tx) error) error {
 	_, err := InSystemTx(ctx, db, reason, func(tx *Tx) (struct{}, error) {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('parley ddl'))`, nil); err != nil {

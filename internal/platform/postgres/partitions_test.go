@@ -56,3 +56,17 @@ func TestPartitions_Rows_InThePartitionOfTheirTime(t *testing.T) {
 	w.Key(t, org)
 	require.Equal(t, []string{"audit_log_p202603", "audit_log_p202603", "audit_log_p202604"}, where())
 }
+
+func TestPartitions_TablesWithUpdates_PagesHaveRoom(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	options, err := postgres.Many[string](t.Context(), w.DB.System("test"), `
+SELECT relname || ' ' || array_to_string(reloptions, ',')
+FROM pg_class
+WHERE relname IN ('message_states_p202603', 'webhook_deliveries_p20260309', 'messages_p202603')
+ORDER BY relname`, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"message_states_p202603 fillfactor=40", "messages_p202603 fillfactor=100", "webhook_deliveries_p20260309 fillfactor=50",
+	}, options)
+}

@@ -1,6 +1,7 @@
 // Package postgres is the only way to the database. A statement runs either in the scope of one
 // organization, whose id the package binds as @org_id, or in a system scope with a reason.
-// Writes are possible only inside a Tx.
+// A Scope runs one statement, in a transaction of its own; a Tx runs several in one transaction. The
+// data of an organization is written in a Tx.
 package postgres
 
 import (
@@ -14,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/multitracer"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/parley-chat/parley/internal/fault"
@@ -112,12 +112,7 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 	if len(config.Tracers) > 0 {
 		connection.Tracer = multitracer.New(config.Tracers...)
 	}
-	settings.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		conn.TypeMap().RegisterType(&pgtype.Type{
-			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
-		})
-		return nil
-	}
+	settings.AfterConnect = readUTC
 	if config.MaxConns > 0 {
 		settings.MaxConns = config.MaxConns
 	}
@@ -161,6 +156,7 @@ func (db *DB) Ping(ctx context.Context) error {
 // reason.
 type Scope interface {
 	rows(ctx context.Context, sql string, args Args, collect func(pgx.Rows) error) error
+	batch(ctx context.Context, statements []Statement) error
 }
 
 // Of returns the scope of one organization.
@@ -171,12 +167,23 @@ func (db *DB) Of(org ids.Org) Scope { return scope{db: db, mark: mark{org: org}}
 // readers of the code.
 func (db *DB) System(reason string) Scope { return scope{db: db, mark: mark{system: reason}} }
 
+// SteadyOf is Of for statements that are planned once per connection, for any arguments. It is for
+// lists of tables with many partitions, whose planning takes longer than their execution.
+func (db *DB) SteadyOf(org ids.Org) Scope { return scope{db: db, mark: mark{org: org}, steady: true} }
+
 type scope struct {
-	db   *DB
-	mark mark
+	db     *DB
+	mark   mark
+	steady bool
 }
 
+// sqlSteady does what beginSteady does, for the statements of a batch.
+const sqlSteady = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)`
+
 func (s scope) rows(ctx context.Context, sql string, args Args, collect func(pgx.Rows) error) error {
+	if s.steady {
+		return s.batch(ctx, []Statement{{sql: sql, args: args, read: collect}})
+	}
 	conn, err := s.db.acquire(ctx)
 	if err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// readings keeps what a tracer read from the text of a statement. Statements are constants, and
-// reading one by regular expressions takes longer than many a statement takes to run.
+// readings keeps what a tracer read from the text of a statement. Most statements are constants,
+// and reading one by regular expressions takes longer than many a statement takes to run.
 type readings struct{ bySQL sync.Map }
 
 // reading is what a tracer found in one statement.
@@ -23,7 +23,8 @@ func readingsFor(tracer string, with []string) *readings {
 	return found.(*readings) //nolint:forcetypeassert // the map is only used here
 }
 
-// shortSQL is read each time: it may hold a literal, so that it may never come again.
+// A statement of at most shortSQL bytes is not kept: it may contain a literal, as the one that begins
+// a transaction does, and a new text for each literal would fill the map.
 const shortSQL = 200
 
 func (r *readings) of(sql string, read func() reading) reading {

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Tx is a transaction of one organization, and the only way to write. It also holds the hooks
-// that run before and after its commit.
+// Tx is a transaction of one organization, or of the whole system (InSystemTx). It also holds the
+// hooks that run before and after its commit.
 type Tx struct {
 	db           *DB
 	tx           pgx.Tx
@@ -132,6 +132,13 @@ func attempt[T any](
 	return result, tx.afterCommit, tx.commit(ctx)
 }
 
+// beginSteady begins a transaction that uses one generic plan per statement. The statements of a
+// transaction find rows by their keys, so that planning them anew for each call takes longer than
+// running them: storing callbacks spent more time in the planner than in the executor. Lists run
+// outside of transactions and keep plans made for their arguments. A plan that was made while a
+// table was empty must still use an index.
+const beginSteady = "begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; "
+
 // begin returns the statement that begins the transaction and enters the organization, in one
 // round trip.
 func (db *DB) begin(m mark) string {
@@ -139,9 +146,9 @@ func (db *DB) begin(m mark) string {
 	case m.unentered:
 		return "begin"
 	case m.system == "" && db.enter != nil:
-		return "begin; " + db.enter(m.org)
+		return beginSteady + db.enter(m.org)
 	case m.system != "" && db.enterAll != "":
-		return "begin; " + db.enterAll
+		return beginSteady + db.enterAll
 	default:
 		return "begin"
 	}
@@ -203,10 +210,14 @@ func (tx *Tx) send(ctx context.Context) error {
 	return err
 }
 
-// Last adds a statement that is sent with the commit, in one round trip. Read gets its rows
-// before InTx returns.
+// Last adds a statement that is sent with the commit, in one round trip. It runs after all other
+// statements and before the commit, in the order of the calls of Last; its failure rolls the
+// transaction back. Read gets its rows before InTx returns; nil for a statement without rows.
 func (tx *Tx) Last(sql string, args Args, read func(pgx.Rows) error) {
-	tx.last.Queue(sql, tx.mark.bind(args)).Query(read)
+	queued := tx.last.Queue(sql, tx.mark.bind(args))
+	if read != nil {
+		queued.Query(read)
+	}
 }
 
 // Org returns the organization of the transaction.

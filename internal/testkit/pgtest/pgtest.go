@@ -83,7 +83,7 @@ func Connect(t testing.TB, databaseURL string, tracers ...pgx.QueryTracer) *post
 	t.Helper()
 	db, err := postgres.Open(t.Context(), postgres.Config{
 		URL: Patient(t, databaseURL), Name: t.Name(), MaxConns: 12, AcquireWait: patience,
-		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: append(Tracers(t), tracers...),
+		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: append(append(Tracers(t), trips{}), tracers...),
 	})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)

@@ -22,6 +22,8 @@ type Row struct {
 	Table string
 	// Org is the org_id; empty when the table has none.
 	Org string
+	// ID is the id, printed as a UUID; empty when the table has none.
+	ID string
 	// Text has all columns, separated by zero bytes. Text, bytea and JSON are not escaped.
 	Text []byte
 }
@@ -50,22 +52,30 @@ func EachRow(ctx context.Context, conn *pgx.Conn, look func(Row)) error {
 	}
 	for _, table := range tables {
 		part := conn.PgConn().ExecParams(ctx, "TABLE "+table.Part, nil, nil, nil, []int16{pgx.BinaryFormatCode})
-		owner := slices.IndexFunc(part.FieldDescriptions(), func(column pgconn.FieldDescription) bool {
-			return column.Name == "org_id" && column.DataTypeOID == pgtype.UUIDOID
-		})
+		owner, id := uuidColumn(part, "org_id"), uuidColumn(part, "id")
 		for part.NextRow() {
 			values := part.Values()
-			one := Row{Table: table.Name, Text: bytes.Join(values, []byte{0})}
-			if owner >= 0 && len(values[owner]) == 16 {
-				one.Org = pgtype.UUID{Bytes: [16]byte(values[owner]), Valid: true}.String()
-			}
-			look(one)
+			look(Row{Table: table.Name, Org: uuidAt(values, owner), ID: uuidAt(values, id), Text: bytes.Join(values, []byte{0})})
 		}
 		if _, err := part.Close(); err != nil {
 			return fmt.Errorf("%s: %w", table.Part, err)
 		}
 	}
 	return nil
+}
+
+// uuidColumn returns the index of a uuid column, or -1.
+func uuidColumn(part *pgconn.ResultReader, name string) int {
+	return slices.IndexFunc(part.FieldDescriptions(), func(column pgconn.FieldDescription) bool {
+		return column.Name == name && column.DataTypeOID == pgtype.UUIDOID
+	})
+}
+
+func uuidAt(values [][]byte, column int) string {
+	if column < 0 || len(values[column]) != 16 {
+		return ""
+	}
+	return pgtype.UUID{Bytes: [16]byte(values[column]), Valid: true}.String()
 }
 
 // watch fails the test when its database contains a secret in clear text at the end.
