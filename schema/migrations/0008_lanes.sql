@@ -1,8 +1,6 @@
 -- +goose Up
 
 -- A lane is a queue of rows with one drainer at a time: a business number, a webhook subscription.
--- Lanes and what waits in them are derived from the tables of the domain: when an organization
--- moves, they are not copied but rebuilt.
 CREATE TABLE lanes (
     lane_id uuid PRIMARY KEY,
     org_id uuid NOT NULL,
@@ -63,4 +61,48 @@ CREATE TABLE lane_faults (
     at timestamptz NOT NULL,
     aside boolean NOT NULL,
     PRIMARY KEY (lane_id, id)
+);
+
+-- What waits in the lanes of an organization while it moves to another database: written when it is
+-- frozen, deleted when it is open again.
+CREATE TABLE lanes_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    kind text NOT NULL,
+    blocked_until timestamptz,
+    PRIMARY KEY (org_id, lane_id)
+);
+
+CREATE TABLE lane_rows_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    priority smallint NOT NULL,
+    due_at timestamptz NOT NULL,
+    id uuid NOT NULL,
+    key uuid,
+    parked_from timestamptz,
+    PRIMARY KEY (org_id, lane_id, priority, due_at, id)
+);
+
+CREATE TABLE lane_keys_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    key uuid NOT NULL,
+    holder uuid,
+    until timestamptz NOT NULL,
+    PRIMARY KEY (org_id, lane_id, key)
+);
+
+CREATE TABLE lane_faults_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    id uuid NOT NULL,
+    key uuid,
+    priority smallint NOT NULL,
+    class text NOT NULL,
+    times smallint NOT NULL,
+    reason text NOT NULL,
+    at timestamptz NOT NULL,
+    aside boolean NOT NULL,
+    PRIMARY KEY (org_id, lane_id, id)
 );

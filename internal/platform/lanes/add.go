@@ -75,7 +75,7 @@ func (l *Lanes) AddTx(_ context.Context, tx *postgres.Tx, kind string, lane ids.
 	return nil
 }
 
-// touchTx wakes a lane that has due rows, if it is idle.
+// touchTx has the lane armed before the commit if it is idle, as if due rows had been added.
 func (l *Lanes) touchTx(tx *postgres.Tx, kind string, lane ids.Any) {
 	l.addedTx(tx).touch(kind, lane, true)
 }
@@ -97,9 +97,9 @@ func (l *Lanes) addedTx(tx *postgres.Tx) *added {
 	})
 }
 
-// writeTx writes the rows and arms the lanes that are idle. If all lanes were armed a moment ago,
-// the rows go together with the commit: a lane that was disarmed meanwhile is woken by the look
-// that follows the commit.
+// writeTx writes the rows and arms the lanes that are idle. If every lane was seen armed within
+// busyFor, the insert is sent together with the commit, which saves a round trip. If a lane was
+// disarmed in between, the look after the commit wakes it.
 func (l *Lanes) writeTx(ctx context.Context, tx *postgres.Tx, kept *added) error {
 	touched := slices.SortedFunc(maps.Keys(kept.kinds), ids.Any.Compare)
 	sql, args := kept.statement(touched)
@@ -182,4 +182,18 @@ func columns(prefix string, rows []laneRow) postgres.Args {
 		postgres.Col(prefix+"dues", func(r laneRow) time.Time { return r.row.DueAt }),
 		postgres.Col(prefix+"ids", func(r laneRow) ids.Any { return r.row.ID }),
 		postgres.Col(prefix+"keys", func(r laneRow) ids.Any { return r.row.Key }))
+}
+
+// rowID is the kind of a row's id, whatever the row is.
+type rowID struct{}
+
+func (rowID) Prefix() string { return "" }
+
+const sqlOneWaits = `
+SELECT EXISTS (SELECT FROM lane_rows WHERE lane_id = @lane_id AND id < @before)`
+
+// WaitingTx tells whether a row whose id was made before a time is still in the lane. The id says more
+// than the time at which the row is due, which a retry moves.
+func (l *Lanes) WaitingTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, before time.Time) (bool, error) {
+	return postgres.One[bool](ctx, tx, sqlOneWaits, postgres.Args{"lane_id": lane, "before": ids.Floor[rowID](before)})
 }

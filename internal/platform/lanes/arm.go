@@ -29,10 +29,11 @@ func (l *Lanes) armTx(ctx context.Context, tx *postgres.Tx, idle []wake) ([]wake
 	}
 	if len(idle) == 1 {
 		armed, err := tx.Exec(ctx, sqlArmOne, postgres.Args{"lane_id": idle[0].ID, "token": tokens[0]})
-		if idle[0].token = tokens[0]; armed == 0 {
-			idle = nil
+		if err != nil || armed == 0 {
+			return nil, err
 		}
-		return idle, err
+		idle[0].token = tokens[0]
+		return idle, nil
 	}
 	return l.ownTx(ctx, tx, sqlArm, idle, tokens)
 }
@@ -155,7 +156,7 @@ func (k *looker) later(lanes []ids.Any) {
 	}
 }
 
-// run ends when no lane was touched since. The sweep finds lanes that it fails to look at.
+// run ends after a pause in which no lane was touched. The sweep finds lanes that it fails to look at.
 func (k *looker) run() {
 	for {
 		time.Sleep(lookAfter)

@@ -11,7 +11,8 @@ import (
 
 const (
 	beatEvery = time.Second
-	// wedgedAfter is when a drainer whose loop stands still is no longer called alive.
+	// A drainer whose loop stands still for wedgedAfter gets no more heartbeats, so that the watchdog
+	// takes its lane over.
 	wedgedAfter = 20 * time.Second
 )
 
@@ -38,23 +39,28 @@ type pulse struct {
 	since clock.Watch
 }
 
+// A lane that is locked is left out of the update: its drainer writes just now, and a settlement
+// counts as progress, too. Waiting for it would hold up the drainers of all lanes that the statement
+// has locked before.
 const sqlBeat = `
-WITH mine AS (
-    SELECT l.lane_id
+WITH drained AS MATERIALIZED (
+    SELECT l.lane_id, l.token, l.blocked_until
     FROM lanes l
     JOIN unnest(@lanes::uuid[], @tokens::bigint[]) AS drained (lane_id, token) ON drained.lane_id = l.lane_id AND drained.token = l.token
+), free AS (
+    SELECT l.lane_id
+    FROM lanes l
+    JOIN drained d ON d.lane_id = l.lane_id AND d.token = l.token
     ORDER BY l.lane_id
-    FOR UPDATE OF l
+    FOR UPDATE OF l SKIP LOCKED
+), beaten AS (
+    UPDATE lanes l SET progress = l.progress + 1 FROM free WHERE l.lane_id = free.lane_id
 )
-UPDATE lanes l
-SET progress = l.progress + 1
-FROM mine
-WHERE l.lane_id = mine.lane_id
-RETURNING l.token, coalesce(l.blocked_until > @now, false) AS held`
+SELECT token, coalesce(blocked_until > @now, false) AS blocked FROM drained`
 
 type heartbeat struct {
-	Token int64
-	Held  bool
+	Token   int64
+	Blocked bool
 }
 
 func (e *Engine) beat(ctx context.Context, seen map[*session]pulse) error {
@@ -72,8 +78,8 @@ func (e *Engine) beat(ctx context.Context, seen map[*session]pulse) error {
 		return err
 	}
 	for _, one := range beats {
-		if one.Held {
-			alive[one.Token].held.Store(true)
+		if one.Blocked {
+			alive[one.Token].blockSeen.Store(true)
 			alive[one.Token].nudge()
 		}
 		delete(alive, one.Token)

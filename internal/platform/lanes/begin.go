@@ -24,20 +24,22 @@ type call[T any] struct {
 	decided *atomic.Bool
 }
 
-// start begins as many rows as may start now, and calls them. wait is how long the lane's pace
-// makes the next row wait, if nothing else holds it back.
+// start begins as many rows as may start now, and calls them. wait is how long until the next row
+// may start, if only a limit of starts per second holds it back.
 func (d *drain[T, R]) start(ctx context.Context) (wait time.Duration, err error) {
 	free := d.places() - len(d.running)
 	if d.work.Call == nil {
 		free -= len(d.results) // without calls, results are bounded like calls under way
 	}
-	// Calls are begun half a lane at a time, because each begin is a statement.
+	// Wait until half of the places are free, then begin that many rows together: each begin costs a
+	// statement.
 	few := len(d.running) > 0 && free < d.places()/2 && !d.rows.overtakes()
 	if d.phase != draining || d.urgent || d.blocking.Load() || free <= 0 || few {
 		return 0, nil
 	}
 	if d.beside != nil && len(d.results) >= batchRows {
-		return 0, nil // rows worked faster than they are settled would all be repeated after a death
+		// A full batch waits while another is written. Every unsettled row is repeated if the process dies.
+		return 0, nil
 	}
 	chunk, wait, stale := d.rows.next(free, d.places())
 	if stale {
@@ -145,9 +147,9 @@ func (d *drain[T, R]) callAll(ctx context.Context, tasks []*Task[T, R]) {
 		d.turnRows++
 		switch {
 		case task.answer != nil:
-			d.finish(Result[T, R]{Row: task.Row, Task: task.Value, Outcome: Answered, Answer: *task.answer, begun: true})
+			d.finish(Result[T, R]{Row: task.Row, Task: task.Value, Outcome: Answered, Answer: *task.answer, kindSettles: true})
 		case d.work.Call == nil:
-			d.finish(Result[T, R]{Row: task.Row, Task: task.Value, Outcome: Answered, begun: true})
+			d.finish(Result[T, R]{Row: task.Row, Task: task.Value, Outcome: Answered, kindSettles: true})
 		default:
 			d.calls++
 			within, cancel := context.WithTimeout(ctx, d.with.timeout) //nolint:gosec // call cancels it
@@ -162,11 +164,11 @@ func (d *drain[T, R]) callAll(ctx context.Context, tasks []*Task[T, R]) {
 // open the lane again before a hung call ends.
 func (d *drain[T, R]) call(ctx context.Context, work func(context.Context, Row, T) Answer[R], one call[T], begun clock.Watch) {
 	defer one.cancel()
-	result := Result[T, R]{Row: one.row, Task: one.value, Outcome: Postponed, begun: true, try: one.try}
+	result := Result[T, R]{Row: one.row, Task: one.value, Outcome: Postponed, kindSettles: true, try: one.try}
 	if d.e.beforeCall != nil {
 		d.e.beforeCall(ctx, one.row)
 	}
-	late := one.row.stale() || begun.Elapsed() > callWithin || d.blocking.Load() || d.held.Load()
+	late := one.row.stale() || begun.Elapsed() > callWithin || d.blocking.Load() || d.blockSeen.Load()
 	if !late && one.decided.CompareAndSwap(false, true) {
 		watch := clock.StartWatch()
 		result.Outcome = Returned
@@ -219,8 +221,8 @@ func (d *drain[T, R]) finishedCalls() {
 	}
 }
 
-// finish keeps a result until it is settled. A row that was only read and not called goes
-// back to the lane without a settlement: nothing was begun.
+// finish keeps a result until it is settled. A Postponed row of a kind without Begin goes back to the
+// lane without a settlement: nothing was written for it.
 func (d *drain[T, R]) finish(result Result[T, R]) {
 	if result.Outcome == Postponed && d.work.Begin == nil {
 		d.rows.release(result.Row)
@@ -259,7 +261,7 @@ func (d *drain[T, R]) cutOffCalls() {
 // abandon finishes a row without its call's answer, which is dropped when it comes. If the
 // goroutine has not called yet, setting decided keeps it from calling, and the row is Postponed.
 func (d *drain[T, R]) abandon(one call[T], answer Answer[R], class string) {
-	result := Result[T, R]{Row: one.row, Task: one.value, Outcome: Unknown, Answer: answer, begun: true, class: class}
+	result := Result[T, R]{Row: one.row, Task: one.value, Outcome: Unknown, Answer: answer, kindSettles: true, class: class}
 	if one.decided.CompareAndSwap(false, true) {
 		result.Outcome, result.Answer = Postponed, Answer[R]{}
 	}

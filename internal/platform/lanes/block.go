@@ -2,7 +2,6 @@ package lanes
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -26,8 +25,8 @@ func (l *Lanes) BlockTx(ctx context.Context, tx *postgres.Tx, lane ids.Any, unti
 	return err
 }
 
-// A lane whose job still exists has no drainer: the job is deleted, so that no drainer can claim
-// it, and the lane becomes idle, to be armed again. A lane without a job is left to its drainer,
+// If the lane's job still exists, no drainer has claimed the lane. Then the statement deletes the job
+// and makes the lane idle, and UnblockTx arms it again. A lane without a job is left to its drainer,
 // which finds the block lifted.
 const sqlUnblock = `
 WITH lane AS (
@@ -80,39 +79,4 @@ func (l *Lanes) HurryTx(ctx context.Context, tx *postgres.Tx, kind string, lane 
 		l.touchTx(tx, kind, lane)
 	}
 	return err
-}
-
-const sqlDissolve = `
-WITH gone AS (
-    DELETE FROM lanes WHERE org_id = @org RETURNING lane_id
-), waiting AS (
-    DELETE FROM lane_rows WHERE lane_id IN (SELECT lane_id FROM gone)
-), keys AS (
-    DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM gone)
-)
-DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM gone)`
-
-// DissolveTx removes every lane of an organization that is about to move. Their drainers lose
-// them and stop.
-func (l *Lanes) DissolveTx(ctx context.Context, tx *postgres.Tx, org ids.Org) error {
-	_, err := tx.Exec(ctx, sqlDissolve, postgres.Args{"org": org})
-	return err
-}
-
-// RebuildTx makes the lanes of the transaction's organization again, from what the domain's
-// tables say is waiting.
-func (l *Lanes) RebuildTx(ctx context.Context, tx *postgres.Tx) error {
-	if err := l.DissolveTx(ctx, tx, tx.Org()); err != nil {
-		return err
-	}
-	for name, kind := range l.kinds {
-		restore := kind.settings().restore
-		if restore == nil {
-			continue
-		}
-		if err := restore(ctx, tx); err != nil {
-			return fmt.Errorf("restore lanes of kind %s: %w", name, err)
-		}
-	}
-	return nil
 }

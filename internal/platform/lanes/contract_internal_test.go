@@ -3,7 +3,6 @@ package lanes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,11 +34,11 @@ func letters(text map[ids.Any]string, settled *callLog, aside func([]Aside[strin
 						if strings.Contains(result.Task, "x") {
 							return errPlanned
 						}
-						tx.AfterCommit(func() { settled.recordText(fmt.Sprintf("%s/%t", result.Task, result.Part)) })
+						tx.AfterCommit(func() { settled.recordText(result.Task) })
 					}
 					return nil
 				},
-				Split: func(value string) (parts []string, rest string) { return strings.Split(value, ""), "" },
+				Split: func(value string) []string { return strings.Split(value, "") },
 			}, nil
 		},
 	}
@@ -60,7 +59,7 @@ func TestSplit_PartsAreSettledAloneAndBadOnesHandedOver(t *testing.T) {
 	f.add(t, "letters", f.open(t, "letters"), Row{ID: good}, Row{ID: mixed})
 	f.drainAll(t, NewEngine(f.lanes, f.db))
 	require.True(t, f.idle(t))
-	require.ElementsMatch(t, []string{"abc/false", "d/true", "e/true", "/false"}, settled.texts, "the good row whole, the other in parts, then its rest")
+	require.ElementsMatch(t, []string{"abc", "d", "e"}, settled.texts, "the good row whole, the other in parts")
 	require.Equal(t, []string{"x: as planned"}, handed)
 	aside, err := f.lanes.Aside(t.Context(), 10)
 	require.NoError(t, err)

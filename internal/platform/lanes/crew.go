@@ -29,7 +29,8 @@ type crew struct {
 	refused atomic.Pointer[clock.Watch]
 }
 
-// contended tells that some lane waits for a worker.
+// contended tells that a lane waits for a worker, or was sent back to River within the last two
+// seconds.
 func (c *crew) contended() bool {
 	refused := c.refused.Load()
 	return c.waiting.Load() > 0 || refused != nil && refused.Elapsed() < sliceTime
@@ -46,8 +47,8 @@ const (
 	shareLook = 5 * time.Millisecond
 )
 
-// overShare tells that an organization has a quarter of a crew of which half is busy: the rest
-// is for other organizations.
+// overShare tells that at least half of the crew's workers are busy and at least a quarter of the
+// crew works for this organization: it then gets no more.
 func (e *Engine) overShare(crew *crew, of orgKind) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

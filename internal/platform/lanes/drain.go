@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// batchRows is how many rows are taken at once, and settled together.
+	// batchRows is how many new rows of each priority a take asks for, and how many results make a
+	// settlement due.
 	batchRows = 100
-	// mostTaken is the most rows one take reads. A take reads known rows again, so that its limit
-	// grows with them.
+	// mostTaken is the most rows of each priority that one take reads. A take reads known rows again,
+	// so that its limit grows with them.
 	mostTaken = 2_000
 	// A drainer that still works rows waits takePerRow per row that a take would read again, and
 	// at most takeEvery.
@@ -31,8 +32,8 @@ const (
 	openFor = 5
 	// carefulRows are worked one by one after a drainer of the lane died.
 	carefulRows = 20
-	// A lane that worked lingerRows in one turn waits lingerFor for more before it is disarmed:
-	// adding to a lane that is being disarmed blocks and must arm the lane again.
+	// A lane that worked lingerRows in one turn waits lingerFor for more before it is disarmed: the
+	// next transaction that adds to a disarmed lane must arm it again, with a new job.
 	lingerRows = 8
 	lingerFor  = 20 * time.Millisecond
 )
@@ -46,12 +47,12 @@ type session struct {
 	crew  *crew
 	first taken // what the claim returned
 
-	ctx     context.Context //nolint:containedctx // ends when the lane is lost
-	lost    context.CancelCauseFunc
-	nudged  chan struct{} // rows were added, or the lane was blocked
-	held    atomic.Bool   // the heartbeat found the lane blocked
-	leaving atomic.Bool   // the lane is being given up
-	loops   atomic.Int64  // grows while the drainer makes progress
+	ctx       context.Context //nolint:containedctx // ends when the lane is lost
+	lost      context.CancelCauseFunc
+	nudged    chan struct{} // rows were added, or the lane was blocked
+	blockSeen atomic.Bool   // the heartbeat found the lane blocked
+	leaving   atomic.Bool   // the lane is being given up
+	loops     atomic.Int64  // grows while the drainer makes progress
 }
 
 // claim takes the first rows, and with them the lane.
@@ -118,8 +119,8 @@ type drain[T, R any] struct {
 	results []Result[T, R]
 	oldest  clock.Watch // since the oldest result came
 	urgent  bool        // settle before more rows start: the kind may block the lane
-	beside  *flush[T, R]
-	flushed chan *flush[T, R]
+	beside  *besideFlush[T, R]
+	flushed chan *besideFlush[T, R]
 	// blocking is set from when a settlement blocks the lane: no row is called any more.
 	blocking atomic.Bool
 
@@ -134,7 +135,7 @@ func newDrain[T, R any](k *kind[T, R], s *session) *drain[T, R] {
 	d := &drain[T, R]{
 		session: s, with: k.with, kind: k, turnTime: clock.StartWatch(), running: map[ids.Any]call[T]{},
 		rows: newSchedule(k.with.laterPerSecond, rand.IntN(laterEvery)), //nolint:gosec // spreads the lanes
-		done: make(chan Result[T, R], k.with.most), flushed: make(chan *flush[T, R], 1),
+		done: make(chan Result[T, R], k.with.most), flushed: make(chan *besideFlush[T, R], 1),
 	}
 	d.health, d.latency, d.slow = s.first.state, s.first.state.LatencyMs, s.first.state.Slow
 	d.slots = min(max(d.health.Concurrency, d.with.least), d.with.most)
@@ -204,7 +205,7 @@ func (d *drain[T, R]) loop(ctx context.Context) error {
 				return err
 			}
 		case <-d.nudged:
-			if d.supply = fresh; d.held.Load() {
+			if d.supply = fresh; d.blockSeen.Load() {
 				d.end()
 			}
 		case <-tick.C:
@@ -312,6 +313,7 @@ func (d *drain[T, R]) refill(ctx context.Context) error {
 	return d.receive(ctx, got, limit, levels)
 }
 
+// blocked tells that the lane was blocked when it was last taken.
 func (d *drain[T, R]) blocked() bool {
 	return d.health.BlockedUntil != nil && d.health.BlockedUntil.After(d.e.clock.Now())
 }
@@ -371,7 +373,8 @@ func (d *drain[T, R]) pause(ctx context.Context, cause error) error {
 
 const awayPause = 500 * time.Millisecond
 
-// away tells that the database did nothing because it did not answer.
+// away tells that the database refused or did not answer, and that the same work may succeed later.
+// A transaction (ownedTx) was then not committed; a statement on its own (take, settle) may have been.
 func away(err error) bool { return postgres.Undone(err) }
 
 // places is how many rows may be called at once now.

@@ -212,8 +212,9 @@ func (e *Engine) lookAgain(lane Lane) {
 	})
 }
 
-// claim makes the session the owner of its lane, or ends it. River must not finish the job
-// before: two transactions that write to the same job would deadlock.
+// claim makes the session the owner of its lane, or ends it. The job's function returns only after
+// the claim, because River writes to the job when it returns, and the claim deletes the job: both at
+// once would deadlock.
 func (e *Engine) claim(s *session, how claim) error {
 	err := s.claim(s.ctx, how)
 	if err == nil {

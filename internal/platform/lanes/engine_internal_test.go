@@ -134,7 +134,7 @@ func TestOpen_BusyLane_OpenedAgainInPlace(t *testing.T) {
 	f := newFixture(t, clock.NewSynced(), kind)
 	f.work(t)
 	lane := f.open(t, "test")
-	f.add(t, "test", lane, rows(2*openFor*sliceRows+sliceRows)...)
+	f.add(t, "test", lane, rows(3*openFor*sliceRows+sliceRows)...) // a turn on a slow machine takes more than sliceRows
 	eventually(t, "all rows", func() bool { return f.idle(t) })
 	assert.GreaterOrEqual(t, opened.Load(), int64(3), "what a busy lane works by does not age for ever")
 	woken, err := postgres.One[int64](t.Context(), f.db.System("test"), `SELECT pg_sequence_last_value('river.river_job_id_seq')`, nil)

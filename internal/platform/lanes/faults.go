@@ -13,11 +13,12 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Classes of faults. Three faults of one class set a row aside.
+// Classes of faults. After three faults of the same class in a row lanes set the row aside. A fault of
+// another class starts the count again.
 const (
 	classPanic  = "panic"
 	classBegin  = "begin"
-	classCall   = "do"
+	classCall   = "call"
 	classSettle = "settle"
 	classHung   = "hung"
 	classDeath  = "death"
@@ -25,7 +26,7 @@ const (
 	classUnsettled = "unsettled"
 )
 
-// asideAfter is how often a row may fail in one class before it is set aside.
+// asideAfter is how many faults of the same class in a row set the row aside: the third one does.
 const asideAfter = 3
 
 // faultRow is a row that failed, with how often it has.

@@ -24,8 +24,9 @@ type fence struct {
 }
 
 // ownedTx runs a verb in a transaction of the lane's organization that only the lane's owner
-// can commit. If the answer to the commit is lost, it asks the database what became of it: no
-// error means committed, and an error means not committed.
+// can commit. If the answer to the commit is lost, it asks the database. No error: the transaction
+// was committed. errLost, or an error after ctx ended: it may have been committed, and the drainer
+// must stop. Any other error: it was not committed.
 func (e *Engine) ownedTx(ctx context.Context, w wake, verb func(tx *postgres.Tx, block *time.Time) error) error {
 	var transaction string
 	_, err := postgres.InTx(ctx, e.db, w.Org, func(tx *postgres.Tx) (struct{}, error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// flush is a settlement that is written beside the loop, so that calls go on while the database
+// besideFlush is a settlement that is written beside the loop, so that calls go on while the database
 // writes. There is one at a time.
-type flush[T, R any] struct {
+type besideFlush[T, R any] struct {
 	results []Result[T, R]
 	s       settlement
 	err     error
@@ -50,7 +50,7 @@ func (d *drain[T, R]) mayFlushBeside() bool {
 }
 
 func (d *drain[T, R]) flushBeside(ctx context.Context) {
-	mine := &flush[T, R]{results: d.results, s: settlement{ending: keep}, err: errLost}
+	mine := &besideFlush[T, R]{results: d.results, s: settlement{ending: keep}, err: errLost}
 	d.describe(mine.results, &mine.s)
 	d.results, d.beside = nil, mine
 	go func() {
@@ -61,7 +61,7 @@ func (d *drain[T, R]) flushBeside(ctx context.Context) {
 
 // conclude goes on after a flush beside the loop. If it failed, results that came in since wait
 // until it is settled.
-func (d *drain[T, R]) conclude(ctx context.Context, done *flush[T, R]) error {
+func (d *drain[T, R]) conclude(ctx context.Context, done *besideFlush[T, R]) error {
 	d.beside = nil
 	if done.err == nil {
 		d.settled(done.results, done.s)
@@ -69,7 +69,7 @@ func (d *drain[T, R]) conclude(ctx context.Context, done *flush[T, R]) error {
 	}
 	since, urgent := d.results, d.urgent
 	d.results = done.results
-	err := d.answered(ctx, done.s, done.err)
+	err := d.afterFlush(ctx, done.s, done.err)
 	d.results, d.urgent = since, urgent
 	return err
 }
@@ -81,23 +81,22 @@ func (d *drain[T, R]) awaitBeside() {
 	}
 }
 
-// flush settles the results at hand and says what becomes of the lane. Rows stay unsettled only
-// when the lane is lost, or the database does not answer for longer than the process lives.
+// flush settles the results at hand and says what becomes of the lane. Rows stay unsettled when the
+// lane is lost, when the database is away for longer than the process lives, and when our own part
+// of the settlement fails: the drainer then leaves the lane to the watchdog.
 func (d *drain[T, R]) flush(ctx context.Context, s settlement) error {
 	d.leaving.Store(s.ending != keep)
 	d.describe(d.results, &s)
 	err := d.tryFlush(ctx, d.results, &s)
-	return d.answered(ctx, s, err)
+	return d.afterFlush(ctx, s, err)
 }
 
-// answered handles the result of a settlement: it repeats it while the database does not answer,
-// and settles rows singly if it fails.
-func (d *drain[T, R]) answered(ctx context.Context, s settlement, err error) error {
+// afterFlush handles the result of a settlement: it repeats it while the database is away, and
+// settles rows singly if it fails.
+func (d *drain[T, R]) afterFlush(ctx context.Context, s settlement, err error) error {
 	results := d.results
-	for away(err) {
-		if err = d.pause(ctx, err); err == nil {
-			err = d.tryFlush(ctx, results, &s)
-		}
+	for away(err) && d.pause(ctx, err) == nil {
+		err = d.tryFlush(ctx, results, &s)
 	}
 	if s.ending == disarm {
 		d.e.lookAgain(d.Lane) // also after an error: an earlier try may have been committed
@@ -107,12 +106,12 @@ func (d *drain[T, R]) answered(ctx context.Context, s settlement, err error) err
 		d.results, d.urgent = nil, false
 		d.settled(results, s)
 		return nil
-	case errors.Is(err, errLost) || ctx.Err() != nil:
+	case errors.Is(err, errLost) || away(err) || ctx.Err() != nil:
 		return err
 	case errors.Is(err, errHandOver):
 		d.e.alarm(ctx, d.Lane, err)
 		s.unhanded = true
-		return d.answered(ctx, s, d.tryFlush(ctx, results, &s))
+		return d.afterFlush(ctx, s, d.tryFlush(ctx, results, &s))
 	case len(results) > 1:
 		return d.flushEach(ctx, s)
 	case len(results) == 1:
@@ -144,22 +143,22 @@ func (d *drain[T, R]) flushEach(ctx context.Context, s settlement) error {
 // if it cannot settle that either, the row is a fault without it.
 func (d *drain[T, R]) flushAlone(ctx context.Context, s settlement, cause error) error {
 	result := &d.results[0]
-	if !result.begun {
+	if !result.kindSettles {
 		return cause // the kind was not asked: the settlement itself is wrong
 	}
-	if d.work.Split != nil && !result.divided {
-		result.divided = true
-		if parts, rest := d.work.Split(result.Task); len(parts) > 0 {
+	if d.work.Split != nil && !result.split {
+		result.split = true
+		if parts := d.work.Split(result.Task); len(parts) > 0 {
 			err := d.flushParts(ctx, *result, parts)
 			switch {
 			case errors.Is(err, errHandOver):
 				d.e.alarm(ctx, d.Lane, err)
 				s.unhanded = true
-				result.begun, result.class, result.Fault = false, classUnsettled, err
+				result.class, result.Fault = classUnsettled, err
 			case err != nil:
 				return err
 			}
-			result.Task = rest
+			result.kindSettles = false // its parts are settled
 			return d.flush(ctx, s)
 		}
 	}
@@ -167,7 +166,7 @@ func (d *drain[T, R]) flushAlone(ctx context.Context, s settlement, cause error)
 		result.Outcome, result.class, result.Answer = Unknown, classSettle, Answer[R]{Fault: cause}
 		return d.flush(ctx, s)
 	}
-	result.begun, result.Fault = false, cause
+	result.kindSettles, result.Fault = false, cause
 	if d.work.Begin != nil {
 		result.class = classUnsettled // the row must not be called again without its kind knowing
 	}
@@ -179,7 +178,7 @@ func (d *drain[T, R]) flushAlone(ctx context.Context, s settlement, cause error)
 func (d *drain[T, R]) flushParts(ctx context.Context, of Result[T, R], parts []T) error {
 	for _, part := range parts {
 		one := of
-		one.Task, one.Part = part, true
+		one.Task = part
 		err := d.untilAnswered(ctx, func(tx *postgres.Tx) error {
 			return d.settleOwn(ctx, tx, &Batch[T, R]{Lane: d.Lane, Results: []Result[T, R]{one}, blocking: &d.blocking})
 		})
@@ -197,7 +196,7 @@ func (d *drain[T, R]) flushParts(ctx context.Context, of Result[T, R], parts []T
 	return nil
 }
 
-// untilAnswered runs a transaction of the lane's owner again while the database does not answer.
+// untilAnswered runs a transaction of the lane's owner again while the database is away.
 func (d *drain[T, R]) untilAnswered(ctx context.Context, verb func(tx *postgres.Tx) error) error {
 	for {
 		d.loops.Add(1)
@@ -216,15 +215,13 @@ func (d *drain[T, R]) untilAnswered(ctx context.Context, verb func(tx *postgres.
 func (d *drain[T, R]) describe(results []Result[T, R], s *settlement) {
 	s.wake, s.concurrency, s.latencyMs = d.wake, d.slots, d.latency
 	s.clean = d.careful <= len(results) || s.ending == disarm
-	if d.probing && healthy(results) {
-		s.blocked = new(time.Time) // the probe went well
-	}
+	s.liftBlock = d.probing && healthy(results)
 }
 
 // tryFlush changes nothing of the drainer: it may run beside the loop.
 func (d *drain[T, R]) tryFlush(ctx context.Context, results []Result[T, R], s *settlement) error {
 	if d.work.Settle == nil && s.ending != handOver && !faulty(results) {
-		d.divide(results, s, nil)
+		d.sortOut(results, s, nil)
 		kept, err := d.e.settles.Ask(ctx, *s)
 		if err == nil && !kept {
 			err = errLost
@@ -237,9 +234,7 @@ func (d *drain[T, R]) tryFlush(ctx context.Context, results []Result[T, R], s *s
 		if err := d.settleOwn(ctx, tx, batch); err != nil {
 			return err
 		}
-		if batch.blocked != nil {
-			again.blocked = batch.blocked
-		}
+		again.block = batch.block
 		judged, err := d.judgeTx(ctx, tx, batch.Results)
 		if err != nil {
 			return err
@@ -249,7 +244,7 @@ func (d *drain[T, R]) tryFlush(ctx context.Context, results []Result[T, R], s *s
 				return err
 			}
 		}
-		d.divide(batch.Results, &again, judged)
+		d.sortOut(batch.Results, &again, judged)
 		if err := d.e.settleTx(ctx, tx, again, block); err != nil {
 			return err
 		}
@@ -258,23 +253,23 @@ func (d *drain[T, R]) tryFlush(ctx context.Context, results []Result[T, R], s *s
 	})
 }
 
-// settleOwn lets the kind settle the rows that it knows to have begun. The others come after.
+// settleOwn lets the kind settle the rows that it knows. The others come after.
 func (d *drain[T, R]) settleOwn(ctx context.Context, tx *postgres.Tx, batch *Batch[T, R]) error {
 	if d.work.Settle == nil {
 		return nil
 	}
-	var begun, others []Result[T, R]
+	var known, others []Result[T, R]
 	for _, result := range batch.Results {
-		if result.begun {
-			begun = append(begun, result)
+		if result.kindSettles {
+			known = append(known, result)
 		} else {
 			others = append(others, result)
 		}
 	}
-	if len(begun) == 0 {
+	if len(known) == 0 {
 		return nil
 	}
-	batch.Results = begun
+	batch.Results = known
 	if err := guard(func() error { return d.work.Settle(ctx, tx, batch) }); err != nil {
 		return err
 	}
@@ -304,9 +299,9 @@ func healthy[T, R any](results []Result[T, R]) bool {
 	})
 }
 
-// divide says which rows leave, which wait again and what that means for their keys. Postponed
+// sortOut says which rows leave, which wait again and what that means for their keys. Postponed
 // rows stay where they are.
-func (d *drain[T, R]) divide(results []Result[T, R], s *settlement, judged []faultRow) {
+func (d *drain[T, R]) sortOut(results []Result[T, R], s *settlement, judged []faultRow) {
 	now := d.e.clock.Now()
 	s.gone, s.again, s.keys, s.faults = nil, nil, nil, judged
 	verdicts := make(map[ids.Any]faultRow, len(judged))
@@ -378,7 +373,7 @@ func (d *drain[T, R]) settled(results []Result[T, R], s settlement) {
 	if len(s.again)+len(s.keys) > 0 && d.supply == dry {
 		d.supply = more // rows wait again, or a parked row of a key came back
 	}
-	if s.blocked != nil && !s.blocked.IsZero() {
+	if !s.block.IsZero() {
 		d.end() // blocking stays set: a row that was begun before the block must not be called
 	} else {
 		d.blocking.Store(false)

@@ -21,8 +21,8 @@ type Kind[T, R any] struct {
 	// sets them aside. If it fails, the rows stay set aside for an operator, without the kind
 	// knowing, and an error is logged. Nil leaves the rows to the operator.
 	SetAside func(ctx context.Context, tx *postgres.Tx, lane Lane, rows []Aside[T]) error
-	// Restore adds the organization's waiting rows again from the domain's own tables, after the
-	// organization was moved to this cell.
+	// Restore continues what else was under way, after an organization was moved to this cell. Its
+	// lanes and rows are there already.
 	Restore func(ctx context.Context, tx *postgres.Tx) error
 	// Retries says what a row that waits for its retry does to the other rows of its key.
 	Retries Rule
@@ -35,12 +35,13 @@ type Kind[T, R any] struct {
 	Gather time.Duration
 	// Timeout is how long one call may take. Default: 15 s.
 	Timeout time.Duration
-	// Workers is how many lanes a process drains at once, SlowWorkers how many more of those
-	// whose calls take over a second. Default of each: 1.
+	// Workers is how many lanes a process drains at once. SlowWorkers is how many further lanes,
+	// whose calls take longer than a second, it drains at once. Default of each: 1.
 	Workers, SlowWorkers int
 }
 
-// Work is what a kind does with the rows of one lane. Every function is optional.
+// Work is what a kind does with the rows of one lane. Every function is optional: with none, the rows
+// leave the lane.
 //
 // A row whose Begin was committed is settled by exactly one committed transaction while its
 // drainer lives; Result.Outcome says what happened in between.
@@ -54,13 +55,14 @@ type Work[T, R any] struct {
 	// Call works one row outside of any transaction, while other rows of the lane are called.
 	Call func(ctx context.Context, row Row, value T) Answer[R]
 	// Settle writes results in the transaction of the lane's owner that removes the rows from the
-	// lane. It may change the results. If it fails, each row is settled alone; a row that still
-	// cannot be settled is settled as Unknown; if that fails too, it is a fault.
+	// lane. It may change the results. If it fails, each row is settled alone. A row that still
+	// cannot be settled is settled as Unknown. If that fails too, lanes count a fault for the row
+	// without asking Settle; if the kind has a Begin, they set the row aside at once.
 	Settle func(ctx context.Context, tx *postgres.Tx, batch *Batch[T, R]) error
 	// Split divides the value of a row that cannot be settled alone. Each part is settled in a
-	// transaction of its own, a part that cannot be settled is handed to SetAside, and the rest is
-	// settled with the row's removal. No parts: the row is settled as if Split were nil.
-	Split func(value T) (parts []T, rest T)
+	// transaction of its own, a part that cannot be settled is handed to SetAside, and then the
+	// row is removed. No parts: the row is settled as if Split were nil.
+	Split func(value T) (parts []T)
 	// PerSecond limits how many rows of the lane start per second. Zero is no limit.
 	PerSecond float64
 }
@@ -82,12 +84,13 @@ type Answer[R any] struct {
 	Value R
 	// RetryAt keeps the row in the lane until then. Zero removes the row.
 	RetryAt time.Time
-	// KeyUntil lets no row of the same key start before. Zero is no limit.
+	// KeyUntil is the earliest time at which another row of the same key may start. Zero is no
+	// limit. It is ignored when a retry of this row holds the key.
 	KeyUntil time.Time
 	// Overloaded halves how many rows of the lane are called at once.
 	Overloaded bool
 	// Fault is a failure that the kind did not foresee. Lanes ignore RetryAt then: the row is
-	// tried again a few seconds later, and the third fault of one class sets it aside.
+	// tried again a few seconds later. Three faults of the same class in a row set it aside.
 	Fault error
 }
 
@@ -116,15 +119,15 @@ type Result[T, R any] struct {
 	// Task is what Read or Begin found.
 	Task    T
 	Outcome Outcome
-	// Part marks one part of a row, made by Split: the row stays in the lane after it.
-	Part bool
 
 	class string
-	begun bool // Settle gets the row: its Begin was committed, or there is none and the row was read
-	try   int  // which call of this drainer
-	took  time.Duration
-	// divided tells that the parts are settled.
-	divided bool
+	// kindSettles tells that Settle gets the row: its Begin was committed, or there is none and the
+	// row was read.
+	kindSettles bool
+	try         int // which call of this drainer
+	took        time.Duration
+	// split tells that Split was asked for parts.
+	split bool
 }
 
 // Batch is what Settle settles.
@@ -132,14 +135,15 @@ type Batch[T, R any] struct {
 	Lane    Lane
 	Results []Result[T, R]
 
-	blocked *time.Time
+	// block is what Block was given; zero if it was not called.
+	block time.Time
 	// blocking stops the drainer from starting rows before the block is committed.
 	blocking *atomic.Bool
 }
 
 // Block lets no row of the lane start before until. One row is then tried alone.
 func (b *Batch[T, R]) Block(until time.Time) {
-	b.blocked = &until
+	b.block = until
 	b.blocking.Store(true)
 }
 

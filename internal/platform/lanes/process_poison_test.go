@@ -25,7 +25,7 @@ import (
 // The ways in which a row can be poison, and the class and reason of each in the end.
 const (
 	panics  = "panic"
-	faults  = "do"
+	faults  = "call"
 	refuses = "settle"
 )
 

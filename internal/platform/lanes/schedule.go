@@ -24,9 +24,11 @@ type schedule struct {
 	// busyKeys are the keys of rows that are started or settling.
 	busyKeys map[ids.Any]bool
 
-	limiter   *rate.Limiter // the lane's pace; nil is none
-	starts    int           // counts places in the queue, for the turn of priority 1
-	laterStep clock.Watch   // since rows of priority 1 last started
+	limiter *rate.Limiter // the lane's pace; nil is none
+	// placed counts the places that order gave out, for the turn of priority 1. A row that is ordered
+	// again before it starts is counted again.
+	placed    int
+	laterStep clock.Watch // since rows of priority 1 last started
 }
 
 // rowState is how far a row that was taken has come.
@@ -45,9 +47,9 @@ const (
 // is never starved.
 const laterEvery = 8
 
-func newSchedule(laterPerSecond, starts int) *schedule {
+func newSchedule(laterPerSecond, placed int) *schedule {
 	return &schedule{
-		laterPerSecond: laterPerSecond, starts: starts, rows: map[ids.Any]rowState{}, busyKeys: map[ids.Any]bool{},
+		laterPerSecond: laterPerSecond, placed: placed, rows: map[ids.Any]rowState{}, busyKeys: map[ids.Any]bool{},
 	}
 }
 
@@ -103,9 +105,9 @@ func (s *schedule) order() {
 	slices.SortFunc(later, byDue)
 	ordered := s.queue[:0]
 	for len(first)+len(later) > 0 {
-		s.starts++
+		s.placed++
 		from := &first
-		if len(first) == 0 || len(later) > 0 && s.starts%laterEvery == 0 {
+		if len(first) == 0 || len(later) > 0 && s.placed%laterEvery == 0 {
 			from = &later
 		}
 		ordered = append(ordered, (*from)[0])

@@ -37,8 +37,10 @@ type settlement struct {
 	latencyMs   int
 	clean       bool
 	ending      fate
-	// blocked, unless nil, is a new block of the lane; zero lifts one that is over.
-	blocked *time.Time
+	// block, unless zero, is the time until which the lane is blocked from now on.
+	block time.Time
+	// liftBlock removes a block that is over.
+	liftBlock bool
 	// at, unless zero, is the earliest time for the job of a hand-over.
 	at   time.Time
 	next int64
@@ -59,8 +61,8 @@ type keyState struct {
 const sqlSettle = `
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @nexts::bigint[], @armed::boolean[], @slow::boolean[],
-                         @concurrency::smallint[], @latency::int[], @clean::boolean[], @blocks::boolean[], @blocked::timestamptz[])
-        AS asked (lane_id, token, next, armed, slow, concurrency, latency_ms, clean, blocks, blocked_until)
+                         @concurrency::smallint[], @latency::int[], @clean::boolean[], @lifts::boolean[], @blocks::timestamptz[])
+        AS asked (lane_id, token, next, armed, slow, concurrency, latency_ms, clean, lifts, blocked_until)
 ), mine AS MATERIALIZED (
     SELECT l.lane_id FROM lanes l JOIN asked a ON a.lane_id = l.lane_id AND a.token = l.token ORDER BY l.lane_id FOR UPDATE OF l
 ), gone AS (
@@ -117,8 +119,8 @@ UPDATE lanes l
 SET token = a.next, armed = a.armed, slow = a.slow, concurrency = a.concurrency, latency_ms = a.latency_ms,
     progress = l.progress + 1, suspect = NULL,
     deaths = CASE WHEN a.clean THEN 0 ELSE l.deaths END,
-    blocked_until = CASE WHEN a.blocks AND a.blocked_until IS NOT NULL THEN greatest(a.blocked_until, l.blocked_until)
-                         WHEN a.blocks AND l.blocked_until <= @now THEN NULL
+    blocked_until = CASE WHEN a.blocked_until IS NOT NULL THEN greatest(a.blocked_until, l.blocked_until)
+                         WHEN a.lifts AND l.blocked_until <= @now THEN NULL
                          ELSE l.blocked_until END
 FROM asked a
 JOIN mine USING (lane_id)
@@ -128,8 +130,8 @@ RETURNING l.lane_id`
 func settleArgs(all []settlement, now time.Time) postgres.Args {
 	n := len(all)
 	lanes, tokens, nexts := make([]ids.Any, n), make([]int64, n), make([]*int64, n)
-	armed, slow, clean, blocks := make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
-	concurrency, latency, blocked := make([]int16, n), make([]int32, n), make([]*time.Time, n)
+	armed, slow, clean, lifts := make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
+	concurrency, latency, blocks := make([]int16, n), make([]int32, n), make([]*time.Time, n)
 	var gone, again []laneRow
 	keys := keyColumns{}
 	for i := range all {
@@ -145,8 +147,8 @@ func settleArgs(all []settlement, now time.Time) postgres.Args {
 			}
 		case disarm:
 		}
-		if blocks[i] = s.blocked != nil; blocks[i] && !s.blocked.IsZero() {
-			blocked[i] = s.blocked
+		if lifts[i] = s.liftBlock; !s.block.IsZero() {
+			blocks[i] = &s.block
 		}
 		for _, row := range s.gone {
 			gone = append(gone, laneRow{s.ID, row})
@@ -158,7 +160,7 @@ func settleArgs(all []settlement, now time.Time) postgres.Args {
 	}
 	args := postgres.Args{
 		"now": now, "lanes": lanes, "tokens": tokens, "nexts": nexts, "armed": armed, "slow": slow, "clean": clean,
-		"concurrency": concurrency, "latency": latency, "blocks": blocks, "blocked": blocked,
+		"concurrency": concurrency, "latency": latency, "lifts": lifts, "blocks": blocks,
 		"key_lanes": keys.lanes, "key_keys": keys.keys, "key_holders": keys.holders, "key_untils": keys.untils,
 	}
 	maps.Copy(args, columns("gone_", gone))
@@ -230,13 +232,13 @@ func distinct(all []settlement) iter.Seq[[]int] {
 
 // settleTx writes a settlement in the owner's transaction, with the job of a hand-over. A
 // blocked lane is handed to a job that runs when the block is over; a lane that is blocked for
-// ever gets no job.
-func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, block *time.Time) error {
-	if s.blocked != nil && (block == nil || s.blocked.After(*block)) {
-		block = s.blocked
+// ever gets no job. earlier is the block that the lane has already; nil if it has none.
+func (e *Engine) settleTx(ctx context.Context, tx *postgres.Tx, s settlement, earlier *time.Time) error {
+	if s.block.After(s.at) {
+		s.at = s.block
 	}
-	if block != nil && block.After(s.at) {
-		s.at = *block
+	if earlier != nil && earlier.After(s.at) {
+		s.at = *earlier
 	}
 	if s.ending == handOver && s.at.Before(Forever()) {
 		tokens, err := e.lanes.addWakesTx(ctx, tx, []wake{s.wake}, s.at)

@@ -10,10 +10,13 @@ import (
 // Standing is how the lanes of one kind are doing.
 type Standing struct {
 	Kind string
-	// OldestDue is when the row that waits longest should have started; nil if none waits.
+	// OldestDue is the due time of the most overdue row in a lane that is not blocked; nil if no such
+	// row is due.
 	OldestDue *time.Time
-	Waiting   int64
-	Aside     int64
+	// LanesWaiting is how many lanes have waiting rows.
+	LanesWaiting int64
+	// Aside is how many rows are set aside.
+	Aside int64
 }
 
 const sqlStanding = sqlWaiting + `, heads AS (
@@ -30,7 +33,7 @@ const sqlStanding = sqlWaiting + `, heads AS (
 ), aside AS (
     SELECT l.kind, count(*) AS rows FROM lane_faults f JOIN lanes l USING (lane_id) WHERE f.aside GROUP BY l.kind
 )
-SELECT kinds.kind, min(h.due_at) AS oldest_due, count(h.kind) AS waiting, coalesce(max(a.rows), 0) AS aside
+SELECT kinds.kind, min(h.due_at) AS oldest_due, count(h.kind) AS lanes_waiting, coalesce(max(a.rows), 0) AS aside
 FROM unnest(@kinds::text[]) AS kinds (kind)
 LEFT JOIN heads h ON h.kind = kinds.kind
 LEFT JOIN aside a ON a.kind = kinds.kind
@@ -49,9 +52,14 @@ func (l *Lanes) Standing(ctx context.Context) ([]Standing, error) {
 
 // Counts is what an engine has done and does.
 type Counts struct {
-	// Busy is how many lanes are being drained. Rows were settled, TakenOver lanes taken from dead
-	// drainers, and Unhanded is how often a kind failed to take over rows that were set aside.
-	Busy, Rows, TakenOver, Unhanded int64
+	// Busy is how many lanes are drained now.
+	Busy int64
+	// Rows is how many results were settled.
+	Rows int64
+	// TakenOver is how many lanes were taken from dead drainers.
+	TakenOver int64
+	// Unhanded is how often a kind failed to take over rows that were set aside.
+	Unhanded int64
 }
 
 // Counts tells of this process alone.

@@ -61,7 +61,7 @@ WHERE lane_id = @lane_id AND NOT armed`
 	// whose lock is held by a transaction that rolls back must not be skipped.
 	sqlArm = `-- locks: lanes to arm
 WITH given AS (
-    SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[], @before::bigint[]) AS given (lane_id, token, before)
+    SELECT * FROM unnest(@lanes::uuid[], @tokens::bigint[]) AS given (lane_id, token)
 ), idle AS (
     SELECT l.lane_id FROM lanes l JOIN given USING (lane_id) WHERE NOT l.armed ORDER BY l.lane_id FOR UPDATE OF l
 )
@@ -71,8 +71,8 @@ FROM given JOIN idle USING (lane_id)
 WHERE l.lane_id = given.lane_id
 RETURNING l.lane_id`
 
-	// Reads when the earliest row of an idle lane may start. Rows whose key is held or paced do not
-	// count, but the end of their waiting does.
+	// Reads when the earliest row of an idle lane may start. A row whose key is held or paced cannot
+	// start yet: the end of the hold or pace (lane_keys.until) counts instead of its due time.
 	sqlLook = `
 SELECT l.lane_id, l.org_id, l.kind, l.armed, l.slow, head.due_at
 FROM lanes l

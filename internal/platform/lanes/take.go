@@ -34,8 +34,8 @@ type takeRequest struct {
 	priorities int
 }
 
-// taken is the lane as its owner sees it, with due rows by priority and order. Rows of keys that
-// are held for a retry come apart.
+// taken is the lane as its owner sees it. rows are the due rows that may start; held are the due
+// rows that wait behind another row of their key.
 type taken struct {
 	owned bool
 	state laneHealth

@@ -9,12 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/together"
 )
 
-func TestFaults_ThirdOfOneClass_SetsAside(t *testing.T) {
+func TestFaults_ThreeOfOneClassInARow_SetAside(t *testing.T) {
 	t.Parallel()
 	poison := newID()
 	var good, bad atomic.Int64
@@ -164,4 +166,58 @@ func TestBadRow_NeighboursGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, aside, 2)
 	require.Zero(t, f.waiting(t))
+}
+
+// A settlement that the database refused is not tried again after the lane was lost.
+func TestSettlementFails_LaneLost_TurnEnds(t *testing.T) {
+	t.Parallel()
+	var engine *Engine
+	f := newFixture(t, clock.NewSynced(), testKind{Name: "test", Open: func(_ context.Context, lane Lane) (testWork, error) {
+		return testWork{Settle: func(context.Context, *postgres.Tx, *testBatch) error {
+			engine.mu.Lock()
+			defer engine.mu.Unlock()
+			for s := range engine.byLane[lane.ID] {
+				s.lost(errLost)
+			}
+			return fault.Unavailable(time.Second, errPlanned)
+		}}, nil
+	}})
+	engine = NewEngine(f.lanes, f.db)
+	f.add(t, "test", f.open(t, "test"), rows(1)...)
+	f.requireTurnEnds(t, engine)
+}
+
+// A lane that cannot be disarmed does not keep a process from stopping.
+func TestSettlementFails_ProcessStops_TurnEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, clock.NewSynced(), doing(nil))
+	engine, lane := NewEngine(f.lanes, f.db), f.open(t, "test")
+	engine.settles = together.New(1, 1, func(context.Context, []settlement) ([]bool, error) {
+		close(engine.stopping)
+		return nil, fault.Unavailable(time.Second, errPlanned)
+	})
+	f.in(t, f.org, func(tx *postgres.Tx) error {
+		f.lanes.touchTx(tx, "test", lane)
+		return nil
+	})
+	f.requireTurnEnds(t, engine)
+}
+
+// requireTurnEnds hands the only job to the engine.
+func (f *fixture) requireTurnEnds(t *testing.T, engine *Engine) {
+	t.Helper()
+	type job struct {
+		ID   int64
+		Args wakeArgs
+	}
+	one, err := postgres.One[job](t.Context(), f.db.System("test"), `SELECT id, args FROM river.river_job`, nil)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- engine.turnOf(t.Context(), one.ID, one.Args) }()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(soon):
+		t.Fatal("the turn does not end")
+	}
 }

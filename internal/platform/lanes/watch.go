@@ -79,8 +79,8 @@ WHERE NOT l.armed
       WHERE first.due_at < least(@now, l.timer_at)))
 LIMIT @limit`
 
-// Deletes rows that were added while their lane was being closed, paces that are over, and faults
-// of rows that went well since.
+// Deletes rows that were added while their lane was being closed, paces that are over, and fault
+// counts that are older than a day.
 const sqlForget = sqlWaiting + `, rows AS (
     DELETE FROM lane_rows WHERE lane_id IN (
         SELECT w.lane_id FROM waiting w WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = w.lane_id))
@@ -113,8 +113,6 @@ func (l *Lanes) Sweep(ctx context.Context) error {
 type watchdog struct {
 	e    *Engine
 	seen map[ids.Any]sighting
-	// patience replaces deadAfter in tests.
-	patience func(sighting) bool
 }
 
 type sighting struct {
@@ -161,7 +159,7 @@ func (w *watchdog) look(ctx context.Context) error {
 			last = sighting{token: lane.Token, progress: lane.Progress, since: clock.StartWatch()}
 		}
 		seen[lane.LaneID] = last
-		if w.dead(last) {
+		if last.since.Elapsed() >= deadAfter {
 			owner := lane.wake()
 			owner.token = lane.Token
 			dead = append(dead, owner)
@@ -175,13 +173,6 @@ func (w *watchdog) look(ctx context.Context) error {
 		delete(w.seen, lane.ID)
 	}
 	return nil
-}
-
-func (w *watchdog) dead(last sighting) bool {
-	if w.patience != nil {
-		return w.patience(last)
-	}
-	return last.since.Elapsed() >= deadAfter
 }
 
 const sqlTakeOver = `
