@@ -4,7 +4,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +94,119 @@ func TestCallbacks_DuplicateDropSilent_ChangeHowManyArrive(t *testing.T) {
 		f.advance(5 * time.Second)
 		require.Len(t, f.changes(), 1, "silent leaves out statuses only")
 	}, object{"silent": true})
+}
+
+func TestCallbacks_DropMessages_NoStatusOfTheMessageEverComes(t *testing.T) {
+	t.Parallel()
+	const count = 400
+	run(t, func(f *fixture) {
+		var decisions [2][]bool
+		for round := range decisions {
+			f.control("reset", nil)
+			f.control("settings", object{"drop_messages": 0.25, "duplicate": 0.5, "shuffle": true, "pair_limit": false, "throughput_limit": false, "window": "off"})
+			var posted atomic.Int64
+			f.status = func(post) int {
+				if posted.Add(1)%2 == 0 { // is redelivered
+					return http.StatusServiceUnavailable
+				}
+				return http.StatusOK
+			}
+			for i := range count {
+				f.accepted(message(fmt.Sprintf("1555012%04d", i)))
+				f.advance(time.Millisecond)
+			}
+			f.control("inbound", object{"from": ada})
+			f.advance(time.Hour)
+			reported, inbound := map[any]int{}, 0
+			for _, c := range f.changes() {
+				if list, ok := c.value["statuses"].([]any); ok {
+					reported[dig(list, 0, "id")]++
+				} else {
+					inbound++
+				}
+			}
+			require.Positive(t, inbound, "messages of users are not dropped")
+			dropped := 0
+			for _, entry := range f.sent("") {
+				isDropped := dig(entry, "callbacks_dropped") == true
+				decisions[round] = append(decisions[round], isDropped)
+				if isDropped {
+					dropped++
+					require.Zero(t, reported[dig(entry, "id")])
+				} else {
+					require.Nil(t, dig(entry, "callbacks_dropped"))
+					require.GreaterOrEqual(t, reported[dig(entry, "id")], 3)
+				}
+			}
+			require.InDelta(t, count/4, dropped, count/10)
+			_, stats := f.call(http.MethodGet, "/sim/stats", "", nil)
+			require.InDelta(t, 3*dropped, stats["lost"], 0)
+		}
+		require.Equal(t, decisions[0], decisions[1], "the seed decides")
+		_, thread := f.call(http.MethodGet, "/sim/thread?phone_number_id="+simulator.DefaultPhoneNumberID+"&user=15550120000", "", nil)
+		require.Equal(t, "read", dig(thread, "data", 0, "status"), "the user read it all the same")
+	})
+	for _, settings := range []object{{"drop_messages": 1}, {"silent": true}} {
+		run(t, func(f *fixture) {
+			f.accepted(message(ada))
+			f.script(object{"to": ada}, object{"async_code": 131049})
+			f.accepted(message(ada))
+			f.advance(time.Minute)
+			require.Empty(t, f.takePosts())
+			for _, entry := range f.sent("") {
+				require.Equal(t, true, dig(entry, "callbacks_dropped"))
+			}
+		}, settings)
+	}
+	run(t, func(f *fixture) {
+		for _, share := range []float64{-0.1, 1.1} {
+			status, _ := f.call(http.MethodPost, "/sim/settings", "", object{"drop_messages": share})
+			require.Equal(t, http.StatusBadRequest, status)
+		}
+	})
+}
+
+func TestCallbacks_ReceiverDown_RedeliveredUntilAnswered(t *testing.T) {
+	t.Parallel()
+	const sends, down = 100, 40 * time.Second
+	run(t, func(f *fixture) {
+		start := time.Now()
+		f.down = func() bool { return time.Since(start) < down }
+		for i := range sends {
+			f.accepted(message(fmt.Sprintf("1555012%04d", i)))
+		}
+		f.advance(down - time.Millisecond)
+		if received := len(f.takePosts()); received > 0 { // require.Empty would print the posts
+			t.Fatalf("%d callbacks were received", received)
+		}
+		f.advance(time.Second)
+		posts := f.takePosts()
+		require.Len(t, posts, 3*sends, "each callback, once, within a second")
+		bodies := map[string]bool{}
+		for _, p := range posts {
+			bodies[string(p.raw)] = true
+		}
+		require.Len(t, bodies, 3*sends)
+		_, stats := f.call(http.MethodGet, "/sim/stats", "", nil)
+		for name, want := range map[string]float64{"given_up": 0, "lost": 0, "waiting": 0, "scheduled": 0} {
+			require.InDelta(t, want, stats[name], 0, name)
+		}
+	}, object{"redeliver_after_ms": 500, "redeliver_max_ms": 500, "window": "off", "throughput_limit": false})
+}
+
+func TestCallbacks_Reset_OldCallbacksAreNotRedelivered(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.status = func(post) int { time.Sleep(time.Second); return http.StatusServiceUnavailable }
+		for range 100 {
+			f.control("inbound", object{"from": ada})
+		}
+		f.advance(1500 * time.Millisecond)
+		require.NotEmpty(t, f.takePosts())
+		f.control("reset", nil)
+		f.advance(time.Hour)
+		require.Empty(t, f.takePosts())
+	})
 }
 
 func TestCallbacks_BatchSize_WaitingUpdatesShareAPost(t *testing.T) {
@@ -207,6 +322,21 @@ func TestRead_OneMessage_MarksTheEarlierOnesToo(t *testing.T) {
 		for i, want := range []string{"read", "read", "sent"} {
 			require.Equal(t, want, dig(thread, "data", i, "status"))
 		}
+		_, receipts := f.call(http.MethodGet, "/sim/receipts?phone_number_id="+simulator.DefaultPhoneNumberID, "", nil)
+		require.Len(t, receipts["data"], 1, "one per request, not one per message")
+		require.Equal(t, []any{ids[1], true}, []any{dig(receipts, "data", 0, "message_id"), dig(receipts, "data", 0, "typing")})
+		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, dig(receipts, "data", 0, "at"))
+		_, receipts = f.call(http.MethodGet, "/sim/receipts?phone_number_id=1", "", nil)
+		require.Empty(t, receipts["data"])
+
+		f.script(object{"edge": "read", "to": ada}, object{"sync_code": 131000})
+		require.Equal(t, http.StatusInternalServerError, read(ids[2]))
+		_, receipts = f.call(http.MethodGet, "/sim/receipts?message_id="+ids[2].(string), "", nil)
+		require.Empty(t, receipts["data"], "a refused one is not recorded")
+		require.Equal(t, http.StatusOK, read(ids[2]))
+		_, receipts = f.call(http.MethodGet, "/sim/receipts", "", nil)
+		require.Equal(t, []any{ids[2], ids[1]}, []any{dig(receipts, "data", 0, "message_id"), dig(receipts, "data", 1, "message_id")}, "newest first")
+
 		require.Equal(t, http.StatusBadRequest, read("wamid.nonsense"))
 		require.Equal(t, http.StatusBadRequest, read(f.accepted(message(ada))), "a message that was sent, not received")
 	})

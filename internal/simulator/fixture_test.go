@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,7 @@ type fixture struct {
 	mu     sync.Mutex
 	posts  []post
 	status func(post) int          // of the app's answer; nil: 200
+	down   func() bool             // whether the app refuses connections; nil: it does not
 	hosts  map[string]http.Handler // other servers, by host
 }
 
@@ -82,6 +84,9 @@ func (f *fixture) RoundTrip(r *http.Request) (*http.Response, error) {
 		recorder := httptest.NewRecorder()
 		host.ServeHTTP(recorder, r)
 		return recorder.Result(), nil
+	}
+	if f.down != nil && f.down() {
+		return nil, syscall.ECONNREFUSED
 	}
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -77,26 +77,3 @@ func TestLimits_Management_Refuses80008(t *testing.T) {
 		require.Equal(t, http.StatusOK, status)
 	})
 }
-
-func TestScript_SeveralMatch_FirstIsUsedItsNumberOfTimes(t *testing.T) {
-	t.Parallel()
-	run(t, func(f *fixture) {
-		f.control("script", object{"match": object{"to": "+" + ada}, "outcome": object{"sync_code": 131000}, "times": 2})
-		f.control("script", object{"match": object{"template": "hello_world"}, "outcome": object{"async_code": 131049}, "times": 1})
-		f.control("script", object{"match": object{"edge": "register"}, "outcome": object{"http_status": 503}, "times": 1})
-		for range 2 {
-			code, status := f.refused(message(ada))
-			require.Equal(t, []int{131000, 500}, []int{code, status})
-		}
-		f.accepted(message(ada))
-		f.accepted(template(ada, "hello_world"))
-		f.advance(3 * time.Second)
-		require.ElementsMatch(t, []string{"sent", "delivered", "read", "failed"}, statusNames(f.statuses()))
-		status, _ := f.graph(http.MethodPost, simulator.DefaultPhoneNumberID+"/register", object{"messaging_product": "whatsapp", "pin": "123456"})
-		require.Equal(t, http.StatusServiceUnavailable, status)
-		status, _ = f.graph(http.MethodPost, simulator.DefaultPhoneNumberID+"/register", object{"messaging_product": "whatsapp", "pin": "123456"})
-		require.Equal(t, http.StatusOK, status)
-		_, left := f.call(http.MethodGet, "/sim/script", "", nil)
-		require.Empty(t, left["data"])
-	})
-}

@@ -44,6 +44,29 @@ func TestSend_Accepted_ReportsSentDeliveredRead(t *testing.T) {
 	})
 }
 
+func TestSent_20000Entries_AllListed(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		const count = 20_000
+		for i := range count {
+			f.accepted(message(fmt.Sprintf("155502%05d", i), object{"biz_opaque_callback_data": fmt.Sprint(i)}))
+		}
+		opaques := map[any]bool{}
+		for _, entry := range f.sent("?phone_number_id=" + simulator.DefaultPhoneNumberID) {
+			opaques[dig(entry, "opaque")] = true
+		}
+		require.Len(t, opaques, count)
+		require.Len(t, f.sent(""), count)
+		require.Len(t, f.sent("?to=15550200042"), 1)
+		page := f.sent("?limit=2&skip=3")
+		require.Equal(t, []any{"19996", "19995"}, []any{dig(page, 0, "opaque"), dig(page, 1, "opaque")})
+		for _, query := range []string{"?limit=x", "?skip=-1"} {
+			status, _ := f.call(http.MethodGet, "/sim/sent"+query, "", nil)
+			require.Equal(t, http.StatusBadRequest, status)
+		}
+	}, object{"silent": true, "throughput_limit": false})
+}
+
 func TestSend_InvalidBodies_AreRefused(t *testing.T) {
 	t.Parallel()
 	interactive := func(content object) object {

@@ -64,6 +64,7 @@ func decoded[In any](handle func(s *Server, c *request, in In) (any, error)) han
 var routes = map[string]handler{
 	"POST inbound":              decoded((*Server).receiveMessage),
 	"GET sent":                  wire.Locked((*Server).listSent),
+	"GET receipts":              wire.Locked((*Server).listReceipts),
 	"POST script":               wire.WithForm(wire.Locked((*Server).addScript)),
 	"GET script":                wire.Locked((*Server).listScripts),
 	"DELETE script":             wire.Locked((*Server).clearScripts),

@@ -2,8 +2,7 @@ package control
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
+	"net/url"
 	"strconv"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -12,107 +11,96 @@ import (
 	"github.com/parley-chat/parley/internal/simulator/wire"
 )
 
-// readState lists what the phone page offers.
-func (s *Server) readState(*request) (any, error) {
-	d := s.Data
-	numbers, accounts, templates := []object{}, []object{}, []object{}
-	for _, id := range slices.Sorted(maps.Keys(d.Accounts)) {
-		owner := d.Accounts[id]
-		accounts = append(accounts, object{"id": id, "name": owner.Name, "business_id": owner.Business})
-		for _, n := range d.NumbersOf(owner) {
-			described := s.DescribeNumber(n, s.Config.AppID)
-			described["waba_id"] = id
-			numbers = append(numbers, described)
+// span says which of the matching entries of a log are answered. Without limit and skip it is
+// all of them.
+type span struct{ skip, limit int }
+
+// readSpan reads the parameters skip and limit.
+func readSpan(query url.Values) (span, error) {
+	read := span{limit: -1}
+	for name, target := range map[string]*int{"skip": &read.skip, "limit": &read.limit} {
+		given := query.Get(name)
+		if given == "" {
+			continue
 		}
+		value, err := strconv.Atoi(given)
+		if err != nil || value < 0 {
+			return span{}, wire.Refusal(100, "%s must be a number, 0 or more; got %q", name, given)
+		}
+		*target = value
 	}
-	for _, id := range slices.Sorted(maps.Keys(d.Templates)) {
-		t := d.Templates[id]
-		templates = append(templates, object{"id": id, "name": t.Name, "language": t.Language, "status": t.Status, "waba_id": t.Account.ID})
-	}
-	return object{
-		"numbers": numbers, "accounts": accounts, "templates": templates, "users": s.listUsers(), "settings": d.Settings,
-		"app_id": s.Config.AppID, "now": s.Now(),
-	}, nil
+	return read, nil
 }
 
-// maxListedUsers is how many users the page offers.
-const maxListedUsers = 200
-
-// listUsers returns the users of the latest messages and the stored users, with their last
-// message per number.
-func (s *Server) listUsers() []object {
-	seen := map[string]bool{}
-	all := []object{}
-	add := func(user *state.User) {
-		if seen[user.Phone] || len(all) >= maxListedUsers {
-			return
-		}
-		seen[user.Phone] = true
-		all = append(all, object{"phone": user.Phone, "name": user.Name, "username": user.Username})
-	}
-	for m := range s.Data.Recent.Newest {
-		add(s.Data.Users.ByPhone(m.Phone))
-		if len(all) >= maxListedUsers/2 {
+// listEntries returns the entries of a log for which line returns true, newest first.
+func listEntries[Entry, Line any](log *state.Ring[Entry], which span, line func(Entry) (Line, bool)) []Line {
+	found := []Line{}
+	for entry := range log.Newest {
+		if len(found) == which.limit {
 			break
 		}
-	}
-	for _, digits := range slices.Sorted(maps.Keys(s.Data.Users.Saved)) {
-		add(s.Data.Users.Saved[digits])
-	}
-	for _, user := range all {
-		phone, _ := user["phone"].(string)
-		last := object{}
-		for id := range s.Data.Numbers {
-			if newest := s.Data.LatestMessages(state.Pair{Number: id, User: phone}, 1); len(newest) > 0 {
-				last[id] = json.RawMessage(wire.Encode(newest[0]))
-			}
+		shown, matches := line(entry)
+		if !matches {
+			continue
 		}
-		user["last"] = last
+		if which.skip--; which.skip < 0 {
+			found = append(found, shown)
+		}
 	}
-	return all
+	return found
 }
 
-// maxListed is how many entries of the sent log are answered without a limit.
-const maxListed = 1_000
+// equalOrEmpty tells whether a parameter of a query is not given, or equal to a value.
+func equalOrEmpty(given, value string) bool { return given == "" || given == value }
 
-// listSent lists the accepted sends, newest first.
+// sentLine is an accepted send in an answer.
+type sentLine struct {
+	ID               string      `json:"id"`
+	PhoneNumberID    string      `json:"phone_number_id"`
+	To               string      `json:"to"`
+	Type             string      `json:"type"`
+	Opaque           string      `json:"opaque"`
+	AcceptedAt       clock.Stamp `json:"accepted_at"`
+	CallbacksDropped bool        `json:"callbacks_dropped,omitempty"`
+}
+
+// listSent lists the accepted sends.
 func (s *Server) listSent(c *request) (any, error) {
 	query := c.R.URL.Query()
+	which, err := readSpan(query)
+	if err != nil {
+		return nil, err
+	}
 	to, numberID, opaque, id := query.Get("to"), query.Get("phone_number_id"), query.Get("opaque"), query.Get("id")
 	if digits, ok := wire.UserDigits(to); ok {
 		to = digits
 	}
-	most, skip := maxListed, 0
-	if given, err := strconv.Atoi(query.Get("limit")); err == nil {
-		most = given
+	return object{"data": listEntries(s.Data.Sent, which, func(e state.SentEntry) (sentLine, bool) {
+		return sentLine{e.ID, e.Number.ID, e.To, e.Kind, e.Opaque, clock.Stamp(e.AcceptedAt), e.CallbacksDropped},
+			equalOrEmpty(to, e.To) && equalOrEmpty(numberID, e.Number.ID) && equalOrEmpty(opaque, e.Opaque) && equalOrEmpty(id, e.ID)
+	})}, nil
+}
+
+// receiptLine is a read receipt in an answer.
+type receiptLine struct {
+	MessageID     string      `json:"message_id"`
+	PhoneNumberID string      `json:"phone_number_id"`
+	Typing        bool        `json:"typing"`
+	At            clock.Stamp `json:"at"`
+}
+
+// listReceipts lists the read receipts of the business.
+func (s *Server) listReceipts(c *request) (any, error) {
+	query := c.R.URL.Query()
+	which, err := readSpan(query)
+	if err != nil {
+		return nil, err
 	}
-	if given, err := strconv.Atoi(query.Get("skip")); err == nil {
-		skip = given
-	}
-	type line struct {
-		ID            string      `json:"id"`
-		PhoneNumberID string      `json:"phone_number_id"`
-		To            string      `json:"to"`
-		Type          string      `json:"type"`
-		Opaque        string      `json:"opaque"`
-		AcceptedAt    clock.Stamp `json:"accepted_at"`
-	}
-	found := []line{}
-	for e := range s.Data.Sent.Newest {
-		if len(found) >= most {
-			break
-		}
-		matches := (to == "" || to == e.To) && (numberID == "" || numberID == e.Number.ID) && (opaque == "" || opaque == e.Opaque) &&
-			(id == "" || id == e.ID)
-		if !matches {
-			continue
-		}
-		if skip--; skip >= 0 {
-			continue
-		}
-		found = append(found, line{e.ID, e.Number.ID, e.To, e.Kind, e.Opaque, clock.Stamp(e.AcceptedAt)})
-	}
-	return object{"data": found}, nil
+	numberID, messageID := query.Get("phone_number_id"), query.Get("message_id")
+	return object{"data": listEntries(s.Data.Receipts, which, func(r state.Receipt) (receiptLine, bool) {
+		return receiptLine{r.MessageID, r.Number.ID, r.Typing, clock.Stamp(r.At)},
+			equalOrEmpty(numberID, r.Number.ID) && equalOrEmpty(messageID, r.MessageID)
+	})}, nil
 }
 
 func (s *Server) readStats(*request) (any, error) { return s.Stats(), nil }
@@ -129,12 +117,4 @@ func (s *Server) listCallbacks(*request) (any, error) {
 		found = append(found, line{a, a.Body})
 	}
 	return object{"data": found}, nil
-}
-
-// readThread lists the chat between a user and a number.
-func (s *Server) readThread(c *request) (any, error) {
-	query := c.R.URL.Query()
-	digits, _ := wire.UserDigits(query.Get("user"))
-	thread := s.Data.LatestMessages(state.Pair{Number: query.Get("phone_number_id"), User: digits}, 500)
-	return object{"data": json.RawMessage(wire.Encode(thread))}, nil // encoded under the lock
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -20,6 +21,9 @@ func (s *Server) addScript(c *request) (any, error) {
 		}
 		added.Match.To = digits
 	}
+	if err := added.Outcome.Check(); err != nil {
+		return nil, err
+	}
 	if added.Times != nil && *added.Times < 1 {
 		return nil, wire.Refusal(100, "times must be at least 1; got %d", *added.Times)
 	}
@@ -32,11 +36,11 @@ func (s *Server) addScript(c *request) (any, error) {
 }
 
 func (s *Server) listScripts(*request) (any, error) {
-	listed := make([]state.Script, 0, len(s.Data.Scripts))
-	for _, one := range s.Data.Scripts {
-		listed = append(listed, *one)
+	listed := s.Data.Scripts
+	if listed == nil {
+		listed = []*state.Script{}
 	}
-	return object{"data": listed}, nil
+	return object{"data": json.RawMessage(wire.Encode(listed))}, nil // encoded under the lock
 }
 
 func (s *Server) clearScripts(*request) (any, error) {

@@ -1,6 +1,6 @@
 // Package dispatcher posts callbacks to the apps: it signs them, batches them, posts up to 16
-// at a time to one URL, and posts again what was not answered with 200, with exponential
-// backoff. The queues are bounded; a full queue drops its oldest update.
+// at a time to one URL, redeliveries included, and posts again what was not answered with 200,
+// with exponential backoff. The queues are bounded; a full queue drops its oldest update.
 package dispatcher
 
 import (
@@ -34,7 +34,8 @@ type Update struct {
 type Policy struct {
 	Batch          int                              // the most updates in one post
 	Shuffle        func(n int, swap func(i, j int)) // reorders the updates of a batch; nil keeps their order
-	RedeliverAfter time.Duration                    // before the first redelivery; doubles each time, up to an hour
+	RedeliverAfter time.Duration                    // before the first redelivery; doubles each time
+	RedeliverMax   time.Duration                    // the longest wait before a redelivery
 	GiveUpAfter    time.Duration                    // from the first post
 }
 
@@ -51,8 +52,10 @@ type Attempt struct {
 const (
 	maxQueued       = 200_000 // updates of one target
 	maxWorkers      = 16      // of one target
-	maxBackoff      = time.Hour
-	maxRedeliveries = 100_000 // callbacks that wait for their redelivery
+	maxRedeliveries = 200_000 // callbacks that wait for their redelivery
+	// noAnswerPause is how long a worker waits after a post without any answer. Posts to a host
+	// that is down fail at once; without the pause they would use a whole processor.
+	noAnswerPause = 5 * time.Millisecond
 )
 
 // Dispatcher posts callbacks while Run runs. Until then they are queued.
@@ -63,16 +66,22 @@ type Dispatcher struct {
 
 	mu           sync.Mutex
 	queues       map[string]*queue // by URL
-	redeliveries int
-	running      context.Context //nolint:containedctx // posts end with Run, not with the request that caused them
+	redeliveries int               // callbacks that are scheduled or queued for their redelivery
+	cleared      int               // how often Clear was called
+	running      context.Context   //nolint:containedctx // posts end with Run, not with the request that caused them
 	workers      sync.WaitGroup
 }
 
 type queue struct {
 	target  Target
 	updates []Update
+	due     []callback // to be redelivered now
+	turn    bool       // a redelivery is next, when updates wait too
 	workers int
 }
+
+// waiting counts the posts that are due, if each has one update.
+func (q *queue) waiting() int { return len(q.updates) + len(q.due) }
 
 // Deps is what a dispatcher works with.
 type Deps struct {
@@ -106,11 +115,7 @@ func (d *Dispatcher) Run(ctx context.Context) {
 func (d *Dispatcher) Post(target Target, update Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q := d.queues[target.URL]
-	if q == nil {
-		q = &queue{}
-		d.queues[target.URL] = q
-	}
+	q := d.queueOf(target)
 	q.target = target
 	if len(q.updates) >= maxQueued {
 		q.updates = q.updates[1:]
@@ -120,27 +125,43 @@ func (d *Dispatcher) Post(target Target, update Update) {
 	d.startWorker(q)
 }
 
-// Clear empties the queues. Posts in flight continue.
+// queueOf returns the queue of a target's URL. The caller holds the lock.
+func (d *Dispatcher) queueOf(target Target) *queue {
+	if d.queues[target.URL] == nil {
+		d.queues[target.URL] = &queue{target: target}
+	}
+	return d.queues[target.URL]
+}
+
+// Clear empties the queues and sets the counters to 0. Posts in flight continue, but are not
+// redelivered.
 func (d *Dispatcher) Clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, q := range d.queues { // their workers may still run
+		q.updates, q.due = nil, nil
+	}
 	d.queues = map[string]*queue{}
 	d.redeliveries = 0
+	d.cleared++
+	for _, counter := range []*atomic.Int64{&d.Posted, &d.Redelivered, &d.Dropped} {
+		counter.Store(0)
+	}
 }
 
-// Queued counts the updates that were not posted yet.
+// Queued counts what was not posted yet: updates, and callbacks that wait for their redelivery.
 func (d *Dispatcher) Queued() (count int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range d.queues {
 		count += len(q.updates)
 	}
-	return count
+	return count + d.redeliveries
 }
 
 // startWorker starts one more worker when updates are queued. The caller holds the lock.
 func (d *Dispatcher) startWorker(q *queue) {
-	if d.running == nil || d.running.Err() != nil || len(q.updates) == 0 || q.workers >= maxWorkers {
+	if d.running == nil || d.running.Err() != nil || q.waiting() == 0 || q.workers >= maxWorkers {
 		return
 	}
 	q.workers++
@@ -148,28 +169,59 @@ func (d *Dispatcher) startWorker(q *queue) {
 	d.workers.Go(func() { d.drain(ctx, q) })
 }
 
-// drain posts batches until the queue is empty.
+// drain posts what is queued until the queue is empty.
 func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 	for {
 		policy := d.deps.Policy()
 		d.mu.Lock()
-		count := min(len(q.updates), max(policy.Batch, 1))
-		if count == 0 || ctx.Err() != nil {
+		if q.waiting() == 0 || ctx.Err() != nil {
 			q.workers--
 			d.mu.Unlock()
 			return
 		}
-		updates, target := make([]Update, count), q.target
-		copy(updates, q.updates)
-		clear(q.updates[:count]) // the garbage collector may free their values
-		if q.updates = q.updates[count:]; len(q.updates) == 0 {
-			q.updates = nil
-		}
+		next, updates := d.take(q, policy)
 		d.mu.Unlock()
-		if policy.Shuffle != nil {
-			policy.Shuffle(count, func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
+		if updates != nil {
+			if policy.Shuffle != nil {
+				policy.Shuffle(len(updates), func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
+			}
+			next.body = envelope(updates)
 		}
-		d.post(ctx, callback{target: target, body: envelope(updates), first: d.deps.Now(), attempt: 1})
+		if answered := d.post(ctx, next); !answered {
+			pause(ctx, noAnswerPause)
+		}
+	}
+}
+
+// take removes the next post from a queue: a redelivery, or a new callback and its updates. It
+// alternates between them, so that neither waits for all of the other. The caller holds the lock.
+func (d *Dispatcher) take(q *queue, policy Policy) (next callback, updates []Update) {
+	if q.turn = !q.turn; len(q.due) > 0 && (q.turn || len(q.updates) == 0) {
+		next, q.due[0] = q.due[0], callback{} // the garbage collector may free its body
+		if q.due = q.due[1:]; len(q.due) == 0 {
+			q.due = nil
+		}
+		d.redeliveries--
+		d.Redelivered.Add(1)
+		return next, nil
+	}
+	count := min(len(q.updates), max(policy.Batch, 1))
+	updates = make([]Update, count)
+	copy(updates, q.updates)
+	clear(q.updates[:count]) // the garbage collector may free their values
+	if q.updates = q.updates[count:]; len(q.updates) == 0 {
+		q.updates = nil
+	}
+	return callback{target: q.target, first: d.deps.Now(), attempt: 1, cleared: d.cleared}, updates
+}
+
+// pause waits until d has passed or ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -177,11 +229,14 @@ func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 type callback struct {
 	target  Target
 	body    []byte
-	first   time.Time
-	attempt int
+	first   time.Time // when it was first posted
+	attempt int       // from 1
+	cleared int       // the dispatcher's value when it was first posted
 }
 
-func (d *Dispatcher) post(ctx context.Context, c callback) {
+// post posts a callback once, and schedules its redelivery when the answer is not 200. It
+// returns false when there was no answer.
+func (d *Dispatcher) post(ctx context.Context, c callback) (answered bool) {
 	status, err := Send(ctx, d.deps.Client, c.target, c.body)
 	d.Posted.Add(1)
 	attempt := Attempt{At: d.deps.Now(), URL: c.target.URL, Attempt: c.attempt, Status: status, Body: c.body}
@@ -190,20 +245,24 @@ func (d *Dispatcher) post(ctx context.Context, c callback) {
 	}
 	d.deps.Observe(attempt)
 	if status == http.StatusOK || ctx.Err() != nil {
-		return
+		return true
 	}
 	d.deps.Logger.DebugContext(ctx, "callback.refused",
 		"host", host(c.target.URL), "attempt", c.attempt, "status", status, "error", attempt.Error)
 	d.redeliver(c)
+	return err == nil
 }
 
 // redeliver schedules the next post of a callback.
 func (d *Dispatcher) redeliver(c callback) {
 	policy := d.deps.Policy()
-	wait := min(policy.RedeliverAfter<<min(c.attempt-1, 20), maxBackoff)
+	wait := min(policy.RedeliverAfter<<min(c.attempt-1, 20), policy.RedeliverMax)
 	at := d.deps.Now().Add(wait)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if c.cleared != d.cleared {
+		return
+	}
 	if wait <= 0 || at.Sub(c.first) > policy.GiveUpAfter || d.redeliveries >= maxRedeliveries {
 		d.Dropped.Add(1)
 		return
@@ -212,11 +271,12 @@ func (d *Dispatcher) redeliver(c callback) {
 	scheduled := d.deps.Scheduler.At(at, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.redeliveries = max(d.redeliveries-1, 0) // Clear may have set it to 0
-		if ctx := d.running; ctx != nil && ctx.Err() == nil {
-			d.Redelivered.Add(1)
-			d.workers.Go(func() { d.post(ctx, c) })
+		if c.cleared != d.cleared {
+			return
 		}
+		q := d.queueOf(c.target)
+		q.due = append(q.due, c)
+		d.startWorker(q)
 	})
 	if scheduled {
 		d.redeliveries++

@@ -56,7 +56,10 @@ func (s *Server) writeScripted(c *call, r *scriptedAnswer) {
 		panic(http.ErrAbortHandler) // net/http closes the connection without an answer
 	case r.outcome.Garbage:
 		c.W.Header().Set("Content-Type", "application/json")
-		_, _ = c.W.Write([]byte(`{fieldProduct:"whatsapp",fieldContacts:[{"inp` + "\x00\xff<html>"))
+		if r.outcome.HTTPStatus != 0 {
+			c.W.WriteHeader(r.outcome.HTTPStatus)
+		}
+		_, _ = c.W.Write([]byte(`{"messaging_product":"whatsapp","contacts":[{"inp` + "\x00\xff<html>"))
 	default:
 		wire.Answer(c.W, http.StatusOK, r.body)
 	}

@@ -85,14 +85,12 @@ func (s *Server) accept(c *call, m *message) (state.Outcome, any, error) {
 	}
 	content, _ := m.content.(object)
 	delivery.Voice = m.kind == "audio" && content["voice"] == true
-	s.Counters.Accepted.Add(1)
-	d.Sent.Add(state.SentEntry{ID: delivery.ID, Number: n, To: user.Phone, Kind: m.kind, Opaque: m.opaque, AcceptedAt: c.Now})
 	s.AddMessage(&state.ChatMessage{
 		ID: delivery.ID, PhoneNumberID: n.ID, Phone: user.Phone, Outbound: true, Type: m.kind, Content: chatContent(m),
 		At: clock.Stamp(c.Now), ContextID: m.contextID,
 	})
 	_, link := source(m)
-	s.StartDelivery(delivery, link)
+	s.AcceptSend(delivery, link)
 	return forced, newSendAnswer(m, delivery), nil
 }
 
@@ -183,27 +181,4 @@ func (s *Server) reactionFailure(m *message, user *state.User) *wire.Error {
 		return wire.Refusal(131009, "The message that the reaction refers to does not exist or cannot be reacted to.")
 	}
 	return nil
-}
-
-// markRead marks a user's message, and all before it, as read by the business.
-func (s *Server) markRead(c *call) (any, error) {
-	id := c.Form.Text("message_id")
-	digits, direction, ok := wire.ReadMessageID(id)
-	if c.Form.Text("status") != "read" || !ok || direction != wire.FromUser {
-		return nil, wire.Refusal(131009, "Param status must be read, and message_id a message that was received.")
-	}
-	typing, isTyping := c.Form["typing_indicator"].(object)
-	if isTyping && typing["type"] != "text" {
-		return nil, wire.Refusal(131009, "Param typing_indicator['type'] must be one of {text}.")
-	}
-	s.Lock()
-	defer s.Unlock()
-	if target := s.Data.Messages[id]; target != nil && target.PhoneNumberID != c.number.ID {
-		return nil, wire.Refusal(131009, "The message was received by another phone number.")
-	}
-	s.MarkRead(c.number, digits, id)
-	if isTyping {
-		s.Feed.Publish("typing", object{"phone_number_id": c.number.ID, "phone": digits, "until": c.Now.Add(25 * time.Second).UnixMilli()})
-	}
-	return wire.Success(), nil
 }

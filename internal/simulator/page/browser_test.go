@@ -307,32 +307,3 @@ func TestSignup_Popup_PostsACode(t *testing.T) {
 	f.sees(`window.answer?.authResponse?.code?.length > 20`)
 	f.sees(`heard.some((data) => typeof data === "string" && JSON.parse(data).type === "WA_EMBEDDED_SIGNUP" && JSON.parse(data).data.phone_number_id)`)
 }
-
-func TestPhone_EveryMessageType_IsShown(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, chromedp.Flag("blink-settings", "preferredColorScheme=0"))
-	f.do(chromedp.EmulateViewport(1180, 1500), chromedp.Navigate(f.url+"/#100000000000001/15550100001"))
-	f.sees(`document.querySelector("#live").textContent === "live"`)
-	f.post("/sim/settings", object{"fetch_links": false})
-	for _, message := range []object{
-		{"type": "location", "location": object{"latitude": 38.7, "longitude": -9.1, "name": "Our shop", "address": "Praça do Comércio 1"}},
-		{"type": "document", "document": object{"link": f.url + "/page/icon.svg", "filename": "invoice.pdf", "caption": "Your invoice"}},
-		{"type": "contacts", "contacts": []object{{"name": object{"formatted_name": "Grace Hopper"}, "phones": []object{{"phone": "+1 555 010 0002"}}}}},
-		{"type": "interactive", "interactive": object{
-			"type": "cta_url", "header": object{"type": "text", "text": "Opening hours"}, "body": object{"text": "See when we are open."},
-			"action": object{"name": "cta_url", "parameters": object{"display_text": "Show", "url": "https://example.com"}},
-		}},
-	} {
-		f.send(message)
-	}
-	for _, kind := range []string{"image", "video", "audio", "document", "sticker", "location", "contacts", "order", "unsupported"} {
-		f.post("/sim/inbound", object{"from": "15550100001", "type": kind})
-		f.callback(kind)
-	}
-	f.post("/sim/echo", object{"to": "15550100001", "type": "text", "text": object{"body": "Typed in the phone app"}})
-	f.sees(`document.querySelectorAll(".bubble").length === 14`)
-	f.sees(`[...document.querySelectorAll(".bubble")].at(-1).textContent.includes("Typed in the phone app")`)
-	f.sees(`[...document.querySelectorAll(".bubble")].slice(0, 5).map((one) => one.dataset.type).join() === "location,document,contacts,interactive,image"`)
-	f.sees(`document.querySelector(".bubble[data-type=order] .card b").textContent === "1 item"`)
-	f.screenshot("kinds")
-}

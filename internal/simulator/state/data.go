@@ -10,6 +10,7 @@ import (
 // Bounds of memory, in entries.
 const (
 	maxSent      = 1_000_000
+	maxReceipts  = 1_000_000
 	maxRecent    = 20_000
 	maxCallbacks = 1_000
 	maxUsers     = 100_000
@@ -40,6 +41,7 @@ type Data struct {
 	Uploads         map[string]*Upload
 
 	Sent      *Ring[SentEntry]
+	Receipts  *Ring[Receipt]
 	Recent    *Ring[*ChatMessage] // bounds Messages and Threads
 	Messages  map[string]*ChatMessage
 	Threads   map[Pair][]*ChatMessage // oldest first
@@ -56,7 +58,7 @@ func newData(config Config, now time.Time) *Data {
 		Users: newUserStore(), Windows: newWindows(), PairLimits: newPairLimits(),
 		Templates: map[string]*Template{}, TemplatesByName: map[TemplateKey]*Template{},
 		Files: newFileStore(), Uploads: map[string]*Upload{},
-		Sent: newRing[SentEntry](maxSent), Recent: newRing[*ChatMessage](maxRecent),
+		Sent: newRing[SentEntry](maxSent), Receipts: newRing[Receipt](maxReceipts), Recent: newRing[*ChatMessage](maxRecent),
 		Messages: map[string]*ChatMessage{}, Threads: map[Pair][]*ChatMessage{},
 		Callbacks: newRing[dispatcher.Attempt](maxCallbacks),
 	}

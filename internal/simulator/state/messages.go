@@ -40,6 +40,15 @@ type SentEntry struct {
 	ID, To, Kind, Opaque string
 	Number               *Number
 	AcceptedAt           time.Time
+	CallbacksDropped     bool // no callback about it is ever posted
+}
+
+// Receipt is a read receipt of the business in the log of GET /sim/receipts.
+type Receipt struct {
+	MessageID string
+	Number    *Number
+	Typing    bool // it also showed the typing bubble
+	At        time.Time
 }
 
 // ApplyEdit changes a message that was edited or revoked.

@@ -11,12 +11,12 @@ import (
 // Outcome is the result that a script or a reserved number forces on a call.
 type Outcome struct {
 	SyncCode    *int   `json:"sync_code"`    // error code of the answer; nil: none (0 is a code)
-	HTTPStatus  int    `json:"http_status"`  // of the answer; 0: the usual one
+	HTTPStatus  int    `json:"http_status"`  // of the answer, 400 to 599; 0: the usual one
 	AsyncCode   int    `json:"async_code"`   // error code of a failed status; 0: none
-	LatencyMS   int    `json:"latency_ms"`   // before the answer, in milliseconds
+	LatencyMS   int    `json:"latency_ms"`   // before the answer, in milliseconds; statuses do not wait for it
 	DropAnswer  bool   `json:"drop_answer"`  // accepts the call and cuts the connection
 	DropRequest bool   `json:"drop_request"` // cuts the connection and accepts nothing
-	Garbage     bool   `json:"garbage"`      // accepts the call; the answer is not JSON
+	Garbage     bool   `json:"garbage"`      // accepts the call; the answer is not JSON, with HTTPStatus or 200
 	Held        bool   `json:"held"`         // held for quality assessment before the first status
 	NoStatus    bool   `json:"no_status"`    // no statuses
 	Twice       bool   `json:"twice"`        // each status twice
@@ -24,9 +24,25 @@ type Outcome struct {
 	Details     string `json:"details"`      // text of the error; empty: the default one
 }
 
+// Check refuses values that are out of range, and fields that contradict each other.
+func (o Outcome) Check() error {
+	refuses := o.SyncCode != nil || o.HTTPStatus != 0 && !o.Garbage
+	accepts := o.DropAnswer || o.Garbage || o.AsyncCode != 0
+	switch {
+	case o.HTTPStatus != 0 && (o.HTTPStatus < 400 || o.HTTPStatus > 599):
+		return wire.Refusal(100, "http_status must be between 400 and 599; got %d", o.HTTPStatus)
+	case o.LatencyMS < 0:
+		return wire.Refusal(100, "latency_ms must be 0 or more; got %d", o.LatencyMS)
+	case accepts && (refuses || o.DropRequest):
+		return wire.Refusal(100, "drop_answer, garbage and async_code accept the message; "+
+			"they cannot be combined with sync_code, drop_request, or an http_status without garbage")
+	}
+	return nil
+}
+
 // Refusal returns the error that the outcome forces as the answer, nil without one.
 func (o Outcome) Refusal() error {
-	if o.DropRequest {
+	if o.DropRequest || o.Garbage {
 		return nil
 	}
 	code := 1

@@ -38,7 +38,8 @@ type Config struct {
 	Logger *slog.Logger // default: none
 	// Transport posts callbacks and downloads linked files.
 	Transport http.RoundTripper
-	// Seed makes shuffling, duplication and loss repeatable; 0 is a seed too.
+	// Seed makes shuffling, duplication and loss repeatable; 0 is a seed too. The seed and the
+	// number of messages that were accepted before decide which messages drop_messages drops.
 	Seed uint64
 }
 
@@ -85,6 +86,7 @@ const (
 	maxDownloads  = 10_000           // linked files that wait for their download
 	downloaders   = 4                // downloads at the same time
 	answerTimeout = 10 * time.Second // of a callback and of a download
+	lossStream    = 0x6C6F7373       // makes losses differ from random
 )
 
 // Simulation is the network. Its lock guards Data and everything in it, and is never held
@@ -102,7 +104,8 @@ type Simulation struct {
 
 	sync.Mutex
 	Data   *Data
-	random *rand.Rand
+	random *rand.Rand // for shuffling, duplication and loss of callbacks
+	losses *rand.Rand // for drop_messages only: one number per accepted message
 }
 
 // New returns a simulation with its fixture. Callbacks are queued until Run.
@@ -184,6 +187,7 @@ func (s *Simulation) Reset() {
 	defer s.Unlock()
 	s.Counters.reset()
 	s.random = rand.New(rand.NewPCG(s.Config.Seed, s.Config.Seed)) //nolint:gosec // repeatable on purpose
+	s.losses = rand.New(rand.NewPCG(s.Config.Seed, lossStream))    //nolint:gosec // repeatable on purpose
 	s.Data = newData(s.Config, s.Now())
 	s.Feed.Publish("reset", struct{}{})
 }
@@ -196,6 +200,7 @@ func (s *Simulation) policy() dispatcher.Policy {
 	policy := dispatcher.Policy{
 		Batch:          settings.BatchSize,
 		RedeliverAfter: time.Duration(settings.RedeliverAfterMS) * time.Millisecond,
+		RedeliverMax:   time.Duration(settings.RedeliverMaxMS) * time.Millisecond,
 		GiveUpAfter:    time.Duration(settings.RedeliverForSeconds) * time.Second,
 	}
 	if settings.Shuffle {

@@ -27,6 +27,7 @@ type Delivery struct {
 	ByUserID   bool // addressed by user id
 	WindowOpen bool // accepted within the 24-hour window
 	Voice      bool
+	Dropped    bool        // no status is posted, because of drop_messages
 	Failure    *wire.Error // why it fails; nil: it is delivered
 	Outcome    Outcome
 }
@@ -41,10 +42,19 @@ type plannedStatus struct {
 // holdTime is how long a message is held for quality assessment.
 const holdTime = 3 * time.Second
 
-// StartDelivery downloads a linked file and then schedules the statuses of a message. The
-// caller holds the lock.
-func (s *Simulation) StartDelivery(d *Delivery, link string) {
-	if s.Data.Settings.Silent || d.Outcome.NoStatus {
+// AcceptSend adds a send to the log, downloads its linked file, and then schedules its statuses.
+// The caller holds the lock.
+func (s *Simulation) AcceptSend(d *Delivery, link string) {
+	silent := s.Data.Settings.Silent || d.Outcome.NoStatus
+	// The number is drawn under every setting, so that a change of drop_messages does not shift
+	// which of the later messages are dropped.
+	d.Dropped = s.losses.Float64() < s.Data.Settings.DropMessages
+	s.Counters.Accepted.Add(1)
+	s.Data.Sent.Add(SentEntry{
+		ID: d.ID, Number: d.Number, To: d.User.Phone, Kind: d.Kind, Opaque: d.Opaque, AcceptedAt: d.AcceptedAt,
+		CallbacksDropped: d.Dropped || silent,
+	})
+	if silent {
 		return
 	}
 	if link != "" && s.Data.Settings.FetchLinks && d.Failure == nil {
@@ -113,7 +123,11 @@ func (s *Simulation) reportStatus(d *Delivery, next plannedStatus) {
 	s.Lock()
 	defer s.Unlock()
 	s.Counters.statuses.Add(1)
-	s.advanceStatus(d.ID, next.status, d.Failure)
+	s.advanceStatus(d.ID, next.status, d.Failure) // the user gets the message, also when the app is not told
+	if d.Dropped {
+		s.Counters.lost.Add(1)
+		return
+	}
 	s.Notify(Notification{
 		Account: d.Number.Account, Number: d.Number, Field: wire.FieldMessages,
 		valueFor: func(a *App) any { return s.statusValue(d, next, a) },
