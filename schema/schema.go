@@ -52,7 +52,9 @@ func Tenant() []string {
 		"customers", "accounts", "events", "webhook_subscriptions", "webhook_secrets", "webhook_deliveries",
 		"webhook_attempts", "webhook_replays", "contacts", "contact_keys", "contact_labels", "templates", "template_syncs",
 		"conversations", "conversation_labels",
-		"callbacks", "callbacks_unapplied", "callback_items",
+		"messages", "message_states", "send_attempts", "provider_messages", "parked_statuses", "receipts", "send_pairs",
+		"callbacks", "callback_items",
+		"lanes_moving", "lane_rows_moving", "lane_keys_moving", "lane_faults_moving",
 	}
 }
 
@@ -63,18 +65,20 @@ func Tenant() []string {
 func LockOrder() []string {
 	return []string{
 		"organizations", "idempotency_keys", "idempotency_leases", "lanes",
+		"lanes_moving", "lane_rows_moving", "lane_keys_moving", "lane_faults_moving",
 		"quota_usage", "api_keys", "teams", "users", "team_members", "labels", "customers",
 		"webhook_subscriptions", "webhook_secrets", "webhook_replays",
 		"contact_keys by hash", "contacts", "contact_keys", "contact_labels", "conversations", "conversation_labels",
 		"template_syncs", "templates", "accounts",
-		"events", "webhook_deliveries", "webhook_attempts", "callbacks", "callback_items", "callbacks_unapplied",
+		"messages", "message_states", "receipts", "parked_statuses", "send_attempts", "provider_messages", "send_pairs",
+		"events", "webhook_deliveries", "webhook_attempts", "callbacks", "callback_items",
 		"audit_log", "api_log", "lanes to arm",
 	}
 }
 
 // System lists the tables that belong to no organization, or are derived from those that do.
 func System() []string {
-	return []string{"plans", "schema_migrations", "lanes", "lane_rows", "lane_keys", "lane_faults"}
+	return []string{"plans", "schema_migrations", "lanes", "lane_rows", "lane_keys", "lane_faults", "send_minutes"}
 }
 
 const day = 24 * time.Hour
@@ -86,8 +90,11 @@ func Partitioned() []postgres.Partitioned {
 		{Table: "idempotency_keys", Every: postgres.Daily, ByTime: true, Keep: day},
 		{Table: "idempotency_leases", Every: postgres.Daily, ByTime: true, Keep: day},
 		{Table: "api_log", Every: postgres.Daily, Keep: 30 * day},
+		{Table: "messages", Every: postgres.Monthly},
+		{Table: "message_states", Every: postgres.Monthly, Fillfactor: 40},
+		{Table: "send_attempts", Every: postgres.Monthly},
 		{Table: "events", Every: postgres.Weekly, Keep: 30 * day},
-		{Table: "webhook_deliveries", Every: postgres.Weekly, Keep: 30 * day},
+		{Table: "webhook_deliveries", Every: postgres.Weekly, Keep: 30 * day, Fillfactor: 50},
 		{Table: "webhook_attempts", Every: postgres.Weekly, Keep: 30 * day},
 		{Table: "callbacks", Every: postgres.Daily, Keep: 7 * day},
 		{Table: "callback_items", Every: postgres.Weekly, Keep: 30 * day},

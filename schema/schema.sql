@@ -144,6 +144,8 @@ CREATE TABLE public.accounts (
     quality text,
     messaging_limit text,
     throughput text,
+    coexistence boolean DEFAULT false NOT NULL,
+    cooldown_until timestamp with time zone,
     connected_at timestamp with time zone,
     token bytea NOT NULL,
     generation bigint NOT NULL,
@@ -218,15 +220,6 @@ CREATE TABLE public.callbacks (
 )
 PARTITION BY RANGE (id);
 
-CREATE TABLE public.callbacks_unapplied (
-    org_id uuid NOT NULL,
-    phone_number_id text NOT NULL COLLATE pg_catalog."C",
-    id uuid NOT NULL,
-    generation bigint,
-    business_account_id text COLLATE pg_catalog."C"
-)
-WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
-
 CREATE TABLE public.contact_keys (
     org_id uuid NOT NULL,
     account_id uuid NOT NULL,
@@ -285,6 +278,7 @@ CREATE TABLE public.conversations (
     unread_count integer NOT NULL,
     last_message_at timestamp with time zone,
     last_inbound_at timestamp with time zone,
+    last_message_id uuid,
     recent_at timestamp with time zone GENERATED ALWAYS AS (COALESCE(last_message_at, '-infinity'::timestamp with time zone)) STORED NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     departure text,
@@ -373,7 +367,28 @@ CREATE TABLE public.lane_faults (
     aside boolean NOT NULL
 );
 
+CREATE TABLE public.lane_faults_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    id uuid NOT NULL,
+    key uuid,
+    priority smallint NOT NULL,
+    class text NOT NULL,
+    times smallint NOT NULL,
+    reason text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    aside boolean NOT NULL
+);
+
 CREATE TABLE public.lane_keys (
+    lane_id uuid NOT NULL,
+    key uuid NOT NULL,
+    holder uuid,
+    until timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.lane_keys_moving (
+    org_id uuid NOT NULL,
     lane_id uuid NOT NULL,
     key uuid NOT NULL,
     holder uuid,
@@ -389,6 +404,16 @@ CREATE TABLE public.lane_rows (
     parked_from timestamp with time zone
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE public.lane_rows_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    priority smallint NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    id uuid NOT NULL,
+    key uuid,
+    parked_from timestamp with time zone
+);
 
 CREATE TABLE public.lanes (
     lane_id uuid NOT NULL,
@@ -407,6 +432,68 @@ CREATE TABLE public.lanes (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE public.lanes_moving (
+    org_id uuid NOT NULL,
+    lane_id uuid NOT NULL,
+    kind text NOT NULL,
+    blocked_until timestamp with time zone
+);
+
+CREATE TABLE public.message_states (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    status text NOT NULL,
+    error_code text,
+    error_message text,
+    provider_code integer,
+    synthesized boolean DEFAULT false NOT NULL,
+    provider_id text,
+    second_provider_id text,
+    announced smallint DEFAULT 0 NOT NULL,
+    attempt smallint DEFAULT 0 NOT NULL,
+    begun_at timestamp with time zone,
+    failures smallint DEFAULT 0 NOT NULL,
+    resent boolean DEFAULT false NOT NULL,
+    sent_at timestamp with time zone,
+    delivered_at timestamp with time zone,
+    read_at timestamp with time zone,
+    played_at timestamp with time zone,
+    failed_at timestamp with time zone,
+    is_revoked boolean DEFAULT false NOT NULL,
+    first_content json,
+    edit_history json,
+    media_state text,
+    media_type text,
+    media_size bigint,
+    media_key text,
+    CONSTRAINT message_states_media_state_check CHECK ((media_state = ANY (ARRAY['pending'::text, 'ready'::text, 'failed'::text]))),
+    CONSTRAINT message_states_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'pending'::text, 'sent'::text, 'delivered'::text, 'read'::text, 'failed'::text])))
+)
+PARTITION BY RANGE (id);
+
+CREATE TABLE public.messages (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    conversation_id uuid NOT NULL,
+    contact_id uuid NOT NULL,
+    direction text NOT NULL,
+    type text NOT NULL,
+    source text NOT NULL,
+    source_id uuid,
+    request_id uuid,
+    client_reference text,
+    to_number text,
+    to_bsuid text,
+    reply_to text,
+    reaction_target text,
+    category text,
+    content json,
+    body text,
+    CONSTRAINT messages_direction_check CHECK ((direction = ANY (ARRAY['inbound'::text, 'outbound'::text])))
+)
+PARTITION BY RANGE (id);
+
 CREATE TABLE public.organizations (
     org_id uuid NOT NULL,
     name text NOT NULL,
@@ -423,6 +510,16 @@ CREATE TABLE public.organizations (
     CONSTRAINT organizations_subscription_status_check CHECK ((subscription_status = ANY (ARRAY['trialing'::text, 'active'::text, 'inactive'::text])))
 );
 
+CREATE TABLE public.parked_statuses (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    status text NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    body bytea NOT NULL,
+    due_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE public.plans (
     name text NOT NULL,
     api_access boolean NOT NULL,
@@ -437,11 +534,130 @@ CREATE TABLE public.plans (
     CONSTRAINT plans_rate_per_second_check CHECK ((rate_per_second > 0))
 );
 
+CREATE TABLE public.provider_messages (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+)
+PARTITION BY HASH (provider_id);
+
+CREATE TABLE public.provider_messages_0 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_1 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_10 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_11 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_12 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_13 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_14 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_15 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_2 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_3 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_4 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_5 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_6 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_7 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_8 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
+CREATE TABLE public.provider_messages_9 (
+    org_id uuid NOT NULL,
+    provider_id text NOT NULL COLLATE pg_catalog."C",
+    message_id uuid NOT NULL
+);
+
 CREATE TABLE public.quota_usage (
     org_id uuid NOT NULL,
     month date NOT NULL,
     used bigint NOT NULL,
+    allowances jsonb DEFAULT '{}'::jsonb NOT NULL,
+    allowed bigint DEFAULT 0 NOT NULL,
+    allowed_until timestamp with time zone,
+    exact_until timestamp with time zone,
+    due_at timestamp with time zone,
+    recounts integer DEFAULT 0 NOT NULL,
+    CONSTRAINT quota_usage_allowed_check CHECK ((allowed >= 0)),
     CONSTRAINT quota_usage_used_check CHECK ((used >= 0))
+);
+
+CREATE TABLE public.receipts (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    provider_id text NOT NULL,
+    typing boolean NOT NULL,
+    begun boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE public.schema_migrations (
@@ -458,6 +674,32 @@ ALTER TABLE public.schema_migrations ALTER COLUMN id ADD GENERATED BY DEFAULT AS
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+
+CREATE TABLE public.send_attempts (
+    org_id uuid NOT NULL,
+    message_id uuid NOT NULL,
+    attempt smallint NOT NULL,
+    begun_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    error_code text,
+    provider_code integer,
+    CONSTRAINT send_attempts_outcome_check CHECK ((outcome = ANY (ARRAY['not_called'::text, 'refused'::text, 'failed'::text, 'unknown'::text])))
+)
+PARTITION BY RANGE (message_id);
+
+CREATE TABLE public.send_minutes (
+    minute timestamp with time zone NOT NULL,
+    accepted bigint NOT NULL,
+    called_back bigint NOT NULL
+);
+
+CREATE TABLE public.send_pairs (
+    org_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    contact_id uuid NOT NULL,
+    waits smallint NOT NULL
 );
 
 CREATE TABLE public.team_members (
@@ -661,6 +903,38 @@ CREATE TABLE river.river_queue (
     updated_at timestamp with time zone DEFAULT CURRENT_TIMESTAMP NOT NULL
 );
 
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_0 FOR VALUES WITH (modulus 16, remainder 0);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_1 FOR VALUES WITH (modulus 16, remainder 1);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_10 FOR VALUES WITH (modulus 16, remainder 10);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_11 FOR VALUES WITH (modulus 16, remainder 11);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_12 FOR VALUES WITH (modulus 16, remainder 12);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_13 FOR VALUES WITH (modulus 16, remainder 13);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_14 FOR VALUES WITH (modulus 16, remainder 14);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_15 FOR VALUES WITH (modulus 16, remainder 15);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_2 FOR VALUES WITH (modulus 16, remainder 2);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_3 FOR VALUES WITH (modulus 16, remainder 3);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_4 FOR VALUES WITH (modulus 16, remainder 4);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_5 FOR VALUES WITH (modulus 16, remainder 5);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_6 FOR VALUES WITH (modulus 16, remainder 6);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_7 FOR VALUES WITH (modulus 16, remainder 7);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_8 FOR VALUES WITH (modulus 16, remainder 8);
+
+ALTER TABLE ONLY public.provider_messages ATTACH PARTITION public.provider_messages_9 FOR VALUES WITH (modulus 16, remainder 9);
+
 ALTER TABLE ONLY river.river_job ALTER COLUMN id SET DEFAULT nextval('river.river_job_id_seq'::regclass);
 
 ALTER TABLE ONLY river.river_notification ALTER COLUMN id SET DEFAULT nextval('river.river_notification_id_seq'::regclass);
@@ -701,9 +975,6 @@ ALTER TABLE ONLY public.callback_items
 ALTER TABLE ONLY public.callbacks
     ADD CONSTRAINT callbacks_pkey PRIMARY KEY (org_id, id);
 
-ALTER TABLE ONLY public.callbacks_unapplied
-    ADD CONSTRAINT callbacks_unapplied_pkey PRIMARY KEY (org_id, phone_number_id, id);
-
 ALTER TABLE ONLY public.contact_keys
     ADD CONSTRAINT contact_keys_pkey PRIMARY KEY (org_id, account_id, key);
 
@@ -740,29 +1011,113 @@ ALTER TABLE ONLY public.labels
 ALTER TABLE ONLY public.labels
     ADD CONSTRAINT labels_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.lane_faults_moving
+    ADD CONSTRAINT lane_faults_moving_pkey PRIMARY KEY (org_id, lane_id, id);
+
 ALTER TABLE ONLY public.lane_faults
     ADD CONSTRAINT lane_faults_pkey PRIMARY KEY (lane_id, id);
+
+ALTER TABLE ONLY public.lane_keys_moving
+    ADD CONSTRAINT lane_keys_moving_pkey PRIMARY KEY (org_id, lane_id, key);
 
 ALTER TABLE ONLY public.lane_keys
     ADD CONSTRAINT lane_keys_pkey PRIMARY KEY (lane_id, key);
 
+ALTER TABLE ONLY public.lane_rows_moving
+    ADD CONSTRAINT lane_rows_moving_pkey PRIMARY KEY (org_id, lane_id, priority, due_at, id);
+
 ALTER TABLE ONLY public.lane_rows
     ADD CONSTRAINT lane_rows_pkey PRIMARY KEY (lane_id, priority, due_at, id);
+
+ALTER TABLE ONLY public.lanes_moving
+    ADD CONSTRAINT lanes_moving_pkey PRIMARY KEY (org_id, lane_id);
 
 ALTER TABLE ONLY public.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lane_id);
 
+ALTER TABLE ONLY public.message_states
+    ADD CONSTRAINT message_states_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.messages
+    ADD CONSTRAINT messages_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (org_id);
+
+ALTER TABLE ONLY public.parked_statuses
+    ADD CONSTRAINT parked_statuses_pkey PRIMARY KEY (org_id, provider_id, status);
 
 ALTER TABLE ONLY public.plans
     ADD CONSTRAINT plans_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY public.provider_messages
+    ADD CONSTRAINT provider_messages_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_0
+    ADD CONSTRAINT provider_messages_0_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_10
+    ADD CONSTRAINT provider_messages_10_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_11
+    ADD CONSTRAINT provider_messages_11_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_12
+    ADD CONSTRAINT provider_messages_12_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_13
+    ADD CONSTRAINT provider_messages_13_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_14
+    ADD CONSTRAINT provider_messages_14_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_15
+    ADD CONSTRAINT provider_messages_15_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_1
+    ADD CONSTRAINT provider_messages_1_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_2
+    ADD CONSTRAINT provider_messages_2_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_3
+    ADD CONSTRAINT provider_messages_3_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_4
+    ADD CONSTRAINT provider_messages_4_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_5
+    ADD CONSTRAINT provider_messages_5_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_6
+    ADD CONSTRAINT provider_messages_6_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_7
+    ADD CONSTRAINT provider_messages_7_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_8
+    ADD CONSTRAINT provider_messages_8_pkey PRIMARY KEY (org_id, provider_id);
+
+ALTER TABLE ONLY public.provider_messages_9
+    ADD CONSTRAINT provider_messages_9_pkey PRIMARY KEY (org_id, provider_id);
+
 ALTER TABLE ONLY public.quota_usage
     ADD CONSTRAINT quota_usage_pkey PRIMARY KEY (org_id, month);
 
+ALTER TABLE ONLY public.receipts
+    ADD CONSTRAINT receipts_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.send_attempts
+    ADD CONSTRAINT send_attempts_pkey PRIMARY KEY (org_id, message_id, attempt);
+
+ALTER TABLE ONLY public.send_minutes
+    ADD CONSTRAINT send_minutes_pkey PRIMARY KEY (minute);
+
+ALTER TABLE ONLY public.send_pairs
+    ADD CONSTRAINT send_pairs_pkey PRIMARY KEY (org_id, account_id, contact_id);
 
 ALTER TABLE ONLY public.team_members
     ADD CONSTRAINT team_members_pkey PRIMARY KEY (org_id, team_id, user_id);
@@ -881,6 +1236,14 @@ CREATE INDEX lane_rows_parked ON public.lane_rows USING btree (lane_id, key, pri
 
 CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
 
+CREATE INDEX messages_account ON ONLY public.messages USING btree (org_id, account_id, id);
+
+CREATE INDEX messages_conversation ON ONLY public.messages USING btree (org_id, conversation_id, id);
+
+CREATE INDEX parked_statuses_due ON public.parked_statuses USING btree (due_at);
+
+CREATE INDEX quota_usage_due ON public.quota_usage USING btree (due_at);
+
 CREATE INDEX template_syncs_due ON public.template_syncs USING btree (due_at);
 
 CREATE INDEX templates_newest ON public.templates USING btree (org_id, account_id, id);
@@ -908,6 +1271,38 @@ CREATE UNIQUE INDEX river_job_unique_idx ON river.river_job USING btree (unique_
 CREATE INDEX river_notification_created_at_idx ON river.river_notification USING btree (created_at);
 
 CREATE INDEX river_notification_topic_id_idx ON river.river_notification USING btree (topic, id);
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_0_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_10_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_11_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_12_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_13_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_14_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_15_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_1_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_2_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_3_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_4_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_5_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_6_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_7_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_8_pkey;
+
+ALTER INDEX public.provider_messages_pkey ATTACH PARTITION public.provider_messages_9_pkey;
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 

@@ -28,6 +28,10 @@ CREATE TABLE accounts (
     quality text,
     messaging_limit text,
     throughput text,
+    -- The number is in use in the phone app too.
+    coexistence boolean NOT NULL DEFAULT false,
+    -- Until when the provider refuses every message of the number, if it said so.
+    cooldown_until timestamptz,
 
     -- When it was first connected. An account with this time is never onboarding again.
     connected_at timestamptz,

@@ -11,6 +11,8 @@ CREATE TABLE conversations (
     unread_count integer NOT NULL CHECK (unread_count >= 0),
     last_message_at timestamptz,
     last_inbound_at timestamptz,
+    -- The message of last_message_at.
+    last_message_id uuid,
     -- The order of the inbox: those without a message are last.
     recent_at timestamptz NOT NULL GENERATED ALWAYS AS (coalesce(last_message_at, '-infinity')) STORED,
     -- Grows with each change.

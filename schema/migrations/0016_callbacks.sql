@@ -14,19 +14,6 @@ CREATE TABLE callbacks (
     PRIMARY KEY (org_id, id)
 ) PARTITION BY RANGE (id);
 
--- The callbacks that are not applied yet: inserted with the body, deleted with the effects of
--- its items, never updated. A move rebuilds lanes from these rows. The key answers "is a callback
--- of this number, stored before a time, unapplied?": the id begins with the time.
-CREATE TABLE callbacks_unapplied (
-    org_id uuid NOT NULL,
-    -- Empty for a business account.
-    phone_number_id text COLLATE "C" NOT NULL,
-    id uuid NOT NULL,
-    generation bigint,
-    business_account_id text COLLATE "C",
-    PRIMARY KEY (org_id, phone_number_id, id)
-) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
-
 -- Items that no consumer takes yet, and dead letters. Each can be processed again.
 CREATE TABLE callback_items (
     org_id uuid NOT NULL,
