@@ -23,7 +23,7 @@ type Follower struct {
 	Settle func(ctx context.Context, tx *postgres.Tx, departure Departure) (more bool, err error)
 }
 
-// Departure is a contact that is no more. Into is nil when it was deleted.
+// Departure is a contact that is no more. JoinedInto is nil when it was deleted.
 type Departure struct {
 	ID         ID
 	AccountID  accounts.ID

@@ -132,6 +132,7 @@ func TestListContacts_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 			requirePlan(t, p, name, q.sqlPage(), nil)
 		}
 	}
+	requirePlan(t, p, "by keys", sqlContactsAround, []string{"contact_keys_pkey", "contact_keys_contact", "contacts_pkey"})
 }
 
 // requirePlan checks that a plan uses the indexes, and that without one of them it uses no other.

@@ -15,7 +15,7 @@ import (
 
 // ResolveTx finds the contacts of sightings, in their order. It makes contacts that are missing,
 // updates identifiers and merges contacts that turn out to be one person. Where nothing changes
-// it makes two reads and locks nothing. Call it once in a transaction, before anything that locks:
+// it runs one statement and locks nothing. Call it once in a transaction, before anything that locks:
 // keys come before contacts, and contacts before conversations.
 func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) ([]Contact, error) {
 	held := locks{keys: map[string]bool{}, contacts: map[ID]bool{}}
@@ -40,6 +40,24 @@ func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Ac
 		return postgres.Each(seen, func(p *person) Contact { return p.Contact }), nil
 	}
 	return nil, postgres.ErrAgain
+}
+
+// LookTx finds the contacts of sightings, in their order, and changes nothing. It returns nil for a
+// sighting of nobody known.
+func (s *Service) LookTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) ([]*Contact, error) {
+	b, err := s.readTx(ctx, tx, of, sightings)
+	if err != nil {
+		return nil, err
+	}
+	return postgres.Each(sightings, func(sighting Sighting) *Contact {
+		for _, key := range sighting.Keys() {
+			owner, known, current := b.resolver.Owner(key)
+			if contact, stored := b.stored[owner]; known && current && stored {
+				return &contact
+			}
+		}
+		return nil
+	}), nil
 }
 
 // person is a contact while sightings are applied.
@@ -86,14 +104,12 @@ func (s *Service) readTx(ctx context.Context, tx *postgres.Tx, of accounts.Accou
 	for _, sighting := range sightings {
 		keys = append(keys, sighting.Keys()...)
 	}
-	rows, err := keysAround(ctx, tx, of.ID, keys)
-	if err != nil || len(rows) == 0 {
-		return b, err
-	}
-	known, err := contactsByID(ctx, tx, postgres.Each(rows, func(row identity.Key) ID { return row.ContactID }))
-	for _, contact := range known {
-		b.stored[contact.ID] = contact
-		b.resolver.Load(contact.ID, contact.Identity)
+	known, err := contactsAround(ctx, tx, of.ID, keys)
+	var rows []identity.Key
+	for _, one := range known {
+		b.stored[one.ID] = one.Contact
+		b.resolver.Load(one.ID, one.Identity)
+		rows = append(rows, one.keys()...)
 	}
 	b.resolver.LoadKeys(rows)
 	return b, err

@@ -34,11 +34,13 @@ func lockContact(ctx context.Context, tx *postgres.Tx, of accounts.ID, id ID) (C
 	return postgres.One[Contact](ctx, tx, sqlContactByID+` FOR NO KEY UPDATE`, postgres.Args{argAccount: of, "id": id})
 }
 
+// OFFSET 0 keeps the subquery apart, so that each contact is read by its primary key (ADR 15).
 const sqlContactsByID = `
-SELECT c.id, c.account_id, c.phone_number, c.bsuid, c.parent_bsuid, c.username, c.name, c.email, c.metadata,
-    c.marketing, c.marketing_at, c.marketing_source, c.updated_at
-FROM (SELECT DISTINCT id FROM unnest(@ids::uuid[]) AS id) AS wanted
-JOIN LATERAL (SELECT ` + columns + ` FROM contacts WHERE org_id = @org_id AND id = wanted.id AND departure IS NULL OFFSET 0) AS c ON true`
+SELECT ` + columns + `
+FROM (SELECT DISTINCT contact_id FROM unnest(@ids::uuid[]) AS contact_id) AS wanted
+JOIN LATERAL (
+    SELECT ` + columns + ` FROM contacts WHERE org_id = @org_id AND id = wanted.contact_id AND departure IS NULL OFFSET 0
+) AS found ON true`
 
 func contactsByID(ctx context.Context, scope postgres.Scope, ids []ID) ([]Contact, error) {
 	return postgres.Many[Contact](ctx, scope, sqlContactsByID, postgres.Args{"ids": ids})

@@ -11,10 +11,27 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// All keys, current and retired, of the contacts that the given keys belong to. OFFSET 0 keeps one
+// around is a contact with all its keys, current and retired, as arrays of the same length.
+type around struct {
+	Contact
+
+	Keys       []string
+	Sinces     []time.Time
+	RetiredAts []*time.Time
+}
+
+func (a around) keys() []identity.Key {
+	keys := make([]identity.Key, len(a.Keys))
+	for i, key := range a.Keys {
+		keys[i] = identity.Key{Key: key, ContactID: a.ID, Since: a.Sinces[i], RetiredAt: a.RetiredAts[i]}
+	}
+	return keys
+}
+
+// The contacts that the given keys belong to, with all keys that they have. OFFSET 0 keeps one
 // look-up for each: a plan made for the average organization would read all keys of a large one.
-const sqlKeysAround = `
-SELECT k.key, k.contact_id, k.since, k.retired_at
+const sqlContactsAround = `
+SELECT ` + columns + `, keys, sinces, retired_ats
 FROM (
     SELECT DISTINCT o.contact_id
     FROM unnest(@keys::text[]) AS wanted (key)
@@ -23,11 +40,17 @@ FROM (
     ) AS o ON true
 ) AS owners
 JOIN LATERAL (
-    SELECT key, contact_id, since, retired_at FROM contact_keys WHERE org_id = @org_id AND contact_id = owners.contact_id OFFSET 0
+    SELECT ` + columns + ` FROM contacts WHERE org_id = @org_id AND id = owners.contact_id AND departure IS NULL OFFSET 0
+) AS c ON true
+JOIN LATERAL (
+    SELECT array_agg(key) AS keys, array_agg(since) AS sinces, array_agg(retired_at) AS retired_ats
+    FROM contact_keys
+    WHERE org_id = @org_id
+      AND contact_id = owners.contact_id
 ) AS k ON true`
 
-func keysAround(ctx context.Context, tx *postgres.Tx, of accounts.ID, keys []string) ([]identity.Key, error) {
-	return postgres.Many[identity.Key](ctx, tx, sqlKeysAround, postgres.Args{argAccount: of, "keys": keys})
+func contactsAround(ctx context.Context, tx *postgres.Tx, of accounts.ID, keys []string) ([]around, error) {
+	return postgres.Many[around](ctx, tx, sqlContactsAround, postgres.Args{argAccount: of, "keys": keys})
 }
 
 // A key without a row cannot be locked as a row, so all keys are locked by a hash of their text,

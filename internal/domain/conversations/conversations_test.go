@@ -16,6 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/patch"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/factory"
@@ -36,6 +37,10 @@ func setup(t *testing.T) (context.Context, fixture) {
 	b.account = b.Account(t, b.org)
 	return t.Context(), b
 }
+
+type messageKind struct{}
+
+func (messageKind) Prefix() string { return "msg_" }
 
 type say = func(context.Context, *postgres.Tx, accounts.Account, []conversations.Message) ([]conversations.Thread, error)
 
@@ -71,6 +76,7 @@ func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 		status        conversations.Status
 		unread        int
 		last, inbound *time.Time
+		lastID        ids.Any
 		updated       time.Time
 	}
 	model := map[contacts.ID]*known{}
@@ -85,6 +91,7 @@ func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 		var messages []conversations.Message
 		for range rapid.IntRange(1, 6).Draw(r, "messages") {
 			messages = append(messages, conversations.Message{
+				ID:        ids.New[messageKind](b.Clock.Now()).Any(),
 				ContactID: rapid.SampledFrom(people).Draw(r, "contact"),
 				At:        b.Clock.Now().Add(time.Duration(rapid.IntRange(-20, 5).Draw(r, "at")) * time.Second),
 				Read:      !inbound && rapid.Bool().Draw(r, "read"),
@@ -102,6 +109,9 @@ func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 				k = &known{id: threads[i].ID, status: conversations.Open}
 				model[m.ContactID] = k
 			}
+			if k.last == nil || !m.At.Before(*k.last) {
+				k.lastID = m.ID
+			}
 			if k.last = later(k.last, m.At); inbound {
 				k.inbound, k.status = later(k.inbound, m.At), conversations.Open
 				k.unread++
@@ -118,6 +128,10 @@ func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 			k, is := model[m.ContactID], b.get(t, model[m.ContactID].id)
 			require.Equal(r, []any{k.status, k.unread, k.last, k.inbound}, []any{is.Status, is.UnreadCount, is.LastMessageAt, is.LastInboundAt})
 			require.True(r, is.UpdatedAt.After(k.updated), "time goes on with each change")
+			last, err := postgres.One[ids.Any](t.Context(), b.DB.Of(b.org),
+				`SELECT last_message_id FROM conversations WHERE org_id = @org_id AND id = @id`, postgres.Args{"id": k.id})
+			require.NoError(r, err)
+			require.Equal(r, k.lastID, last)
 		}
 		for _, m := range messages {
 			model[m.ContactID].updated = b.get(t, model[m.ContactID].id).UpdatedAt

@@ -85,6 +85,8 @@ SET status = CASE WHEN 'open' IN (c.status, other.status) THEN 'open'
     assignee_id = coalesce(c.assignee_id, other.assignee_id),
     unread_count = c.unread_count + other.unread_count,
     last_message_at = greatest(c.last_message_at, other.last_message_at),
+    last_message_id = CASE WHEN other.last_message_at > coalesce(c.last_message_at, '-infinity')
+                           THEN other.last_message_id ELSE c.last_message_id END,
     last_inbound_at = greatest(c.last_inbound_at, other.last_inbound_at),
     updated_at = greatest(@now, c.updated_at + interval '1 millisecond')
 FROM conversations other

@@ -16,6 +16,7 @@ import (
 
 // Message is what a conversation stores of a message.
 type Message struct {
+	ID        ids.Any
 	ContactID contacts.ID
 	// At is when it was sent.
 	At time.Time
@@ -30,21 +31,26 @@ type Thread struct {
 	ContactID  contacts.ID
 	Status     Status
 	AssigneeID *orgs.UserID
+	// LastInboundAt is when the contact last wrote; nil if never.
+	LastInboundAt *time.Time
 }
 
 // ReceivedTx updates the conversations of messages that contacts sent: it makes those that are
-// missing and opens them again. It returns the thread of each message. It takes two statements for
-// any number of messages, and locks the conversations in the order of their ids.
+// missing and opens them again. It returns the thread of each message. For any number of messages it
+// takes one statement if all conversations exist, else two. It locks the conversations in the order
+// of their ids.
 func (s *Service) ReceivedTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
-	return s.saidTx(ctx, tx, of, messages, sqlReceived)
+	return s.saidTx(ctx, tx, of, messages, sqlUpdateReceived, sqlInsertReceived)
 }
 
 // SentTx is ReceivedTx for messages that were sent to contacts. It opens no conversation again.
 func (s *Service) SentTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
-	return s.saidTx(ctx, tx, of, messages, sqlSent)
+	return s.saidTx(ctx, tx, of, messages, sqlUpdateSent, sqlInsertSent)
 }
 
-func (s *Service) saidTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message, sql string) ([]Thread, error) {
+func (s *Service) saidTx(
+	ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message, update, insert string,
+) ([]Thread, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
@@ -56,12 +62,12 @@ func (s *Service) saidTx(ctx context.Context, tx *postgres.Tx, of accounts.Accou
 			byContact[message.ContactID] = one
 		}
 		one.count, one.read = one.count+1, one.read || message.Read
-		if message.At.After(one.at) {
-			one.at = message.At
+		if !message.At.Before(one.at) {
+			one.at, one.last = message.At, message.ID
 		}
 	}
 	all := slices.SortedFunc(maps.Values(byContact), func(a, b *exchange) int { return a.contact.Any().Compare(b.contact.Any()) })
-	threads, err := putConversations(ctx, tx, of.ID, all, s.clock.Now(), sql)
+	threads, err := putConversations(ctx, tx, of.ID, all, s.clock.Now(), update, insert)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +95,21 @@ func inOrder(messages []Message, threads []Thread) ([]Thread, error) {
 // UnreadTx sets how many inbound messages of a conversation are unread.
 func (s *Service) UnreadTx(ctx context.Context, tx *postgres.Tx, id ID, unread int) error {
 	return setUnread(ctx, tx, id, unread, s.clock.Now())
+}
+
+// StatusesTx returns the statuses of conversations.
+func (s *Service) StatusesTx(ctx context.Context, tx *postgres.Tx, of []ID) (map[ID]Status, error) {
+	return statusesOf(ctx, tx, of)
+}
+
+// WroteTx returns which of the contacts have ever written to the number.
+func (s *Service) WroteTx(ctx context.Context, tx *postgres.Tx, of []contacts.ID) (map[contacts.ID]bool, error) {
+	return wrote(ctx, tx, of)
+}
+
+// LockUnreadTx locks a conversation and returns how many of its inbound messages are unread.
+func (s *Service) LockUnreadTx(ctx context.Context, tx *postgres.Tx, id ID) (int, error) {
+	return lockUnread(ctx, tx, id)
 }
 
 // LabelsTx returns the labels of conversations.

@@ -90,8 +90,14 @@ func TestListConversations_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	for name, test := range map[string]struct{ sql, uses string }{
 		"one":        {sqlOne, "conversations_pkey"},
 		"of contact": {sqlLockOf, "(contact_id = wanted.contact_id)"},
+		"received":   {sqlUpdateReceived, "(contact_id = wanted.contact_id)"},
+		"sent":       {sqlUpdateSent, "(contact_id = wanted.contact_id)"},
 	} {
-		require.Contains(t, answeredByItsOwn(t, url, name, test.sql), test.uses, name)
+		plan := answeredByItsOwn(t, url, name, test.sql)
+		require.Contains(t, plan, test.uses, name)
+		if strings.HasPrefix(test.sql, sqlUpdateSaid) {
+			require.Regexp(t, `on conversations c\n\s+Index Cond: \(\(org_id = \$\d+\) AND \((id = ANY|contact_id = given.contact_id)`, plan, name)
+		}
 	}
 }
 

@@ -2,10 +2,12 @@ package conversations
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -23,24 +25,53 @@ WHERE org_id = @org_id
       JOIN LATERAL (SELECT id FROM conversations WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0) AS c ON true))
 ORDER BY id
 FOR NO KEY UPDATE`
-	sqlSaid = `
-FROM unnest(@contact_ids::uuid[], @ids::uuid[], @counts::integer[], @ats::timestamptz[]) AS given (contact_id, id, count, at)
+	// The conversations that exist are locked in the order of their ids, then updated. The array is
+	// filled before the first update. A row that another transaction has changed is updated in its
+	// newest version, which the lock waited for.
+	sqlUpdateSaid = `
+WITH held AS MATERIALIZED (` + sqlLockOf + `
+)
+UPDATE conversations c
+SET last_message_at = greatest(c.last_message_at, given.at),
+    last_message_id = CASE WHEN given.at >= coalesce(c.last_message_at, given.at) THEN given.last ELSE c.last_message_id END,`
+	sqlUpdateSaidWhere = `
+    updated_at = greatest(@now, c.updated_at + interval '1 millisecond')
+FROM unnest(@contact_ids::uuid[], @counts::integer[], @ats::timestamptz[], @lasts::uuid[]) AS given (contact_id, count, at, last)
+WHERE c.org_id = @org_id
+  AND c.id = ANY (ARRAY (SELECT id FROM held))
+  AND c.contact_id = given.contact_id
+  AND c.departure IS NULL
+RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at`
+	sqlUpdateReceived = sqlUpdateSaid + `
+    last_inbound_at = greatest(c.last_inbound_at, given.at),
+    unread_count = c.unread_count + given.count,
+    status = 'open',` + sqlUpdateSaidWhere
+	sqlUpdateSent = sqlUpdateSaid + `
+    unread_count = CASE WHEN c.contact_id = ANY (@read_in) THEN 0 ELSE c.unread_count END,` + sqlUpdateSaidWhere
+
+	// For conversations that were missing a moment ago; another transaction may have made them since.
+	sqlInsertSaid = `
+FROM unnest(@contact_ids::uuid[], @ids::uuid[], @counts::integer[], @ats::timestamptz[], @lasts::uuid[])
+    AS given (contact_id, id, count, at, last)
 ON CONFLICT (org_id, contact_id) DO UPDATE
-SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),`
-	sqlSaidWhere = `
+SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),
+    last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
+        THEN EXCLUDED.last_message_id ELSE conversations.last_message_id END,`
+	sqlInsertSaidWhere = `
     updated_at = greatest(@now, conversations.updated_at + interval '1 millisecond')
 WHERE conversations.departure IS NULL
-RETURNING id, contact_id, status, assignee_id`
-	sqlReceived = `
-INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_inbound_at, updated_at)
-SELECT @org_id, id, @account_id, contact_id, 'open', count, at, at, @now` + sqlSaid + `
+RETURNING id, contact_id, status, assignee_id, last_inbound_at`
+	sqlInsertReceived = `
+INSERT INTO conversations
+    (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, last_inbound_at, updated_at)
+SELECT @org_id, id, @account_id, contact_id, 'open', count, at, last, at, @now` + sqlInsertSaid + `
     last_inbound_at = greatest(conversations.last_inbound_at, EXCLUDED.last_inbound_at),
     unread_count = conversations.unread_count + EXCLUDED.unread_count,
-    status = 'open',` + sqlSaidWhere
-	sqlSent = `
-INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, updated_at)
-SELECT @org_id, id, @account_id, contact_id, 'open', 0, at, @now` + sqlSaid + `
-    unread_count = CASE WHEN conversations.contact_id = ANY (@read_in) THEN 0 ELSE conversations.unread_count END,` + sqlSaidWhere
+    status = 'open',` + sqlInsertSaidWhere
+	sqlInsertSent = `
+INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, updated_at)
+SELECT @org_id, id, @account_id, contact_id, 'open', 0, at, last, @now` + sqlInsertSaid + `
+    unread_count = CASE WHEN conversations.contact_id = ANY (@read_in) THEN 0 ELSE conversations.unread_count END,` + sqlInsertSaidWhere
 )
 
 // exchange is the messages of one contact.
@@ -49,19 +80,37 @@ type exchange struct {
 	// id is for the conversation, should it be missing.
 	id    ID
 	count int
-	at    time.Time
-	read  bool
+	// at is when the last of them was sent, last its id.
+	at   time.Time
+	last ids.Any
+	read bool
 }
 
-// putConversations locks the conversations of contacts, then writes them by sqlReceived or sqlSent.
+// putConversations updates the conversations of contacts and inserts those that are missing, by the
+// statements for received or for sent messages.
 func putConversations(
-	ctx context.Context, tx *postgres.Tx, of accounts.ID, all []*exchange, now time.Time, sql string,
+	ctx context.Context, tx *postgres.Tx, of accounts.ID, all []*exchange, now time.Time, update, insert string,
 ) ([]Thread, error) {
+	threads, err := postgres.Many[Thread](ctx, tx, update, saidArgs(of, all, now))
+	if err != nil || len(threads) == len(all) {
+		return threads, err
+	}
+	updated := make(map[contacts.ID]bool, len(threads))
+	for _, thread := range threads {
+		updated[thread.ContactID] = true
+	}
+	missing := slices.DeleteFunc(slices.Clone(all), func(e *exchange) bool { return updated[e.contact] })
+	inserted, err := postgres.Many[Thread](ctx, tx, insert, saidArgs(of, missing, now))
+	return append(threads, inserted...), err
+}
+
+func saidArgs(of accounts.ID, all []*exchange, now time.Time) postgres.Args {
 	args := postgres.Columns(all,
 		postgres.Col("contact_ids", func(e *exchange) contacts.ID { return e.contact }),
 		postgres.Col("ids", func(e *exchange) ID { return e.id }),
 		postgres.Col("counts", func(e *exchange) int { return e.count }),
-		postgres.Col("ats", func(e *exchange) time.Time { return e.at }))
+		postgres.Col("ats", func(e *exchange) time.Time { return e.at }),
+		postgres.Col("lasts", func(e *exchange) ids.Any { return e.last }))
 	readIn := []contacts.ID{}
 	for _, one := range all {
 		if one.read {
@@ -69,10 +118,7 @@ func putConversations(
 		}
 	}
 	args[argAccount], args["now"], args["read_in"] = of, now, readIn
-	if _, err := postgres.Many[ID](ctx, tx, sqlLockOf, postgres.Args{"contact_ids": args["contact_ids"]}); err != nil {
-		return nil, err
-	}
-	return postgres.Many[Thread](ctx, tx, sql, args)
+	return args
 }
 
 const sqlSetUnread = `
@@ -86,4 +132,51 @@ WHERE org_id = @org_id
 func setUnread(ctx context.Context, tx *postgres.Tx, id ID, unread int, now time.Time) error {
 	_, err := tx.Exec(ctx, sqlSetUnread, postgres.Args{"id": id, "unread": unread, "now": now})
 	return err
+}
+
+const sqlStatusesOf = `
+SELECT id, status
+FROM conversations
+WHERE org_id = @org_id
+  AND id = ANY (@ids)`
+
+func statusesOf(ctx context.Context, tx *postgres.Tx, of []ID) (map[ID]Status, error) {
+	type row struct {
+		ID     ID
+		Status Status
+	}
+	rows, err := postgres.Many[row](ctx, tx, sqlStatusesOf, postgres.Args{"ids": of})
+	statuses := make(map[ID]Status, len(rows))
+	for _, one := range rows {
+		statuses[one.ID] = one.Status
+	}
+	return statuses, err
+}
+
+const sqlLockUnread = `
+SELECT unread_count
+FROM conversations
+WHERE org_id = @org_id
+  AND id = @id
+FOR NO KEY UPDATE`
+
+func lockUnread(ctx context.Context, tx *postgres.Tx, id ID) (int, error) {
+	return postgres.One[int](ctx, tx, sqlLockUnread, postgres.Args{"id": id})
+}
+
+const sqlWrote = `
+SELECT c.contact_id
+FROM unnest(@contact_ids::uuid[]) AS wanted (contact_id)
+JOIN LATERAL (
+    SELECT contact_id, last_inbound_at FROM conversations WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0
+) AS c ON true
+WHERE c.last_inbound_at IS NOT NULL`
+
+func wrote(ctx context.Context, tx *postgres.Tx, of []contacts.ID) (map[contacts.ID]bool, error) {
+	rows, err := postgres.Many[contacts.ID](ctx, tx, sqlWrote, postgres.Args{"contact_ids": of})
+	found := make(map[contacts.ID]bool, len(rows))
+	for _, id := range rows {
+		found[id] = true
+	}
+	return found, err
 }
