@@ -12,17 +12,9 @@ import (
 
 // received is a stored callback with the items that are to be applied.
 type received struct {
-	id     ID
-	number string // empty for a business account
-	items  []Inbound
-	// last says that the callback is applied once these items are. It is false for the parts of a
-	// callback that was split; the rest, which has no items, follows them.
-	last bool
+	id    ID
+	items []Inbound
 }
-
-// withoutItems is a callback of which nothing is left to apply: its body was purged or has expired,
-// was never read, or its items are applied already.
-func withoutItems(id ID) received { return received{id: id, last: true} }
 
 // read reads and parses the bodies of callbacks. A body that does not exist has no entry.
 func (s *Service) read(ctx context.Context, org orgs.ID, asked []ids.Any, least, greatest ids.Any) (map[ids.Any]received, error) {
@@ -46,33 +38,28 @@ func (s *Service) parse(org orgs.ID, one stored) received {
 			Item: provider.Unknown{Reason: "the stored body cannot be parsed"},
 		}}
 	}
-	parsed := received{id: one.ID, number: part.NumberID, items: make([]Inbound, len(items)), last: true}
+	parsed := received{id: one.ID, items: make([]Inbound, len(items))}
 	for i, item := range items {
 		parsed.items[i] = Inbound{Notification: item, Callback: one.ID, Generation: part.Generation}
 	}
 	return parsed
 }
 
-// split divides a callback into its items. The rest is the callback without items: settling it
-// says that the callback is applied.
-func (r received) split() (parts []received, rest received) {
+// split divides a callback into its items.
+func (r received) split() (parts []received) {
 	for i := range r.items {
-		parts = append(parts, received{id: r.id, number: r.number, items: r.items[i : i+1]})
+		parts = append(parts, received{id: r.id, items: r.items[i : i+1]})
 	}
-	return parts, withoutItems(r.id)
+	return parts
 }
 
-// settleTx applies the items of callbacks, and removes the callbacks from those that are not
-// applied.
+// settleTx applies the items of callbacks.
 func (s *Service) settleTx(ctx context.Context, tx *postgres.Tx, all []received) error {
 	var items []Inbound
 	for _, one := range all {
 		items = append(items, one.items...)
 	}
-	if err := s.applyTx(ctx, tx, items); err != nil {
-		return err
-	}
-	return s.appliedTx(ctx, tx, all)
+	return s.applyTx(ctx, tx, items)
 }
 
 // applyTx gives items to the consumers, and sets aside those that no consumer takes.
@@ -88,44 +75,16 @@ func (s *Service) applyTx(ctx context.Context, tx *postgres.Tx, items []Inbound)
 	return s.keepItemsTx(ctx, tx, Unhandled, "no consumer takes such items yet", items)
 }
 
-// appliedTx deletes the rows in callbacks_unapplied. The rows of one number are found by their
-// key; the number of a callback without a body is not known.
-func (s *Service) appliedTx(ctx context.Context, tx *postgres.Tx, all []received) error {
-	byNumber, unread := map[string][]ID{}, []ID{}
-	for _, one := range all {
-		switch {
-		case !one.last:
-		case len(one.items) == 0:
-			unread = append(unread, one.id)
-		default:
-			byNumber[one.number] = append(byNumber[one.number], one.id)
-		}
-	}
-	for number, applied := range byNumber { // a lane has one number
-		if _, err := tx.Exec(ctx, sqlApplied, postgres.Args{"phone_number_id": number, "ids": applied}); err != nil {
-			return err
-		}
-	}
-	if len(unread) == 0 {
-		return nil
-	}
-	_, err := tx.Exec(ctx, sqlAppliedUnread, postgres.Args{"ids": unread})
-	return err
-}
-
 // setAsideTx makes dead letters of the items of a callback that cannot be applied. Of a callback
 // that was never read the whole body becomes one dead letter.
 func (s *Service) setAsideTx(ctx context.Context, tx *postgres.Tx, one received, reason string) error {
 	if len(one.items) > 0 {
-		if err := s.keepItemsTx(ctx, tx, Dead, reason, one.items); err != nil {
-			return err
-		}
-	} else if _, err := tx.Exec(ctx, sqlKeepBody, postgres.Args{
-		"id": one.id, "new_id": ids.New[Kind](s.clock.Now()), "state": Dead, "reason": shortened(reason),
-	}); err != nil {
-		return err
+		return s.keepItemsTx(ctx, tx, Dead, reason, one.items)
 	}
-	return s.appliedTx(ctx, tx, []received{one})
+	_, err := tx.Exec(ctx, sqlKeepBody, postgres.Args{
+		"id": one.id, "new_id": ids.New[Kind](s.clock.Now()), "state": Dead, "reason": shortened(reason),
+	})
+	return err
 }
 
 // keepItemsTx keeps items in callback_items.

@@ -8,5 +8,5 @@ import (
 
 // SetAsideUnreadTx sets aside a callback that was never read.
 func (s *Service) SetAsideUnreadTx(ctx context.Context, tx *postgres.Tx, id ID, reason string) error {
-	return s.setAsideTx(ctx, tx, withoutItems(id), reason)
+	return s.setAsideTx(ctx, tx, received{id: id}, reason)
 }

@@ -2,7 +2,6 @@ package callbacks
 
 import (
 	"context"
-	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -14,13 +13,11 @@ const (
 	laneKind = "callbacks"
 	// workers is how many numbers a process works for at once, leastAtOnce and mostAtOnce how many
 	// callbacks of one of them.
-	workers, slowWorkers    = 32, 8
+	workers                 = 32
 	leastAtOnce, mostAtOnce = 32, 128
-	// applyTimeout bounds the work on one callback.
-	applyTimeout = time.Minute
 )
 
-// none is what the call of a callback returns: it has none, all happens in the settlement.
+// none is the empty result type: callbacks have no Call, the settlement does all the work.
 type none struct{}
 
 // kind describes the lanes of the callbacks: one for each number, and one for each business
@@ -29,8 +26,7 @@ type none struct{}
 // that cannot be applied.
 func (s *Service) kind() lanes.Kind[received, none] {
 	return lanes.Kind[received, none]{
-		Name: laneKind, Open: s.open, SetAside: s.setAside, Restore: s.restoreTx,
-		Least: leastAtOnce, Most: mostAtOnce, Timeout: applyTimeout, Workers: workers, SlowWorkers: slowWorkers,
+		Name: laneKind, Open: s.open, SetAside: s.setAside, Least: leastAtOnce, Most: mostAtOnce, Workers: workers,
 	}
 }
 
@@ -57,7 +53,7 @@ func (s *Service) readTasks(ctx context.Context, org orgs.ID, tasks []*lanes.Tas
 	for _, task := range tasks {
 		one, there := found[task.Row.ID]
 		if !there {
-			one = withoutItems(ids.From[Kind](task.Row.ID))
+			one.id = ids.From[Kind](task.Row.ID)
 		}
 		task.Value = one
 	}
@@ -69,7 +65,7 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, lane lanes.Lane
 	for _, row := range rows {
 		one := row.Task
 		if one.id.IsZero() {
-			one = withoutItems(ids.From[Kind](row.Row.ID)) // never read
+			one.id = ids.From[Kind](row.Row.ID) // never read
 		}
 		if err := s.setAsideTx(ctx, tx, one, row.Reason); err != nil {
 			return err

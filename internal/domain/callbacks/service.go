@@ -3,8 +3,8 @@ package callbacks
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -51,10 +51,10 @@ func New(deps Deps) *Service {
 	return s
 }
 
-// Consume adds consumers. It must be called before lanes are drained. The consumers of a batch share
+// Consume sets the consumers. It must be called before lanes are drained. The consumers of a batch share
 // a transaction and run in the given order, which must be that of their locks (ARCHITECTURE.md): a
 // consumer that resolves contacts comes before those that lock conversations, templates or accounts.
-func (s *Service) Consume(consumers ...Consumer) { s.consumers = append(s.consumers, consumers...) }
+func (s *Service) Consume(consumers ...Consumer) { s.consumers = consumers }
 
 // Store stores the parts of one callback and returns the outcome of each. Requests that arrive
 // at the same time share a transaction.
@@ -80,8 +80,9 @@ func (s *Service) storeAll(ctx context.Context, callbacks [][]Part) ([][]Outcome
 	return answers, nil
 }
 
-// storeTx stores the parts that the organizations may have, opens the lanes that do not exist
-// yet, and adds a row for each part to its lane.
+// storeTx stores each part whose number or business account its organization has, unless the
+// organization is frozen. It opens the lanes that do not exist yet, and adds a row for each stored
+// part to its lane.
 func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, parts []Part) ([]Outcome, error) {
 	stored := make([]ID, len(parts))
 	for i := range parts {
@@ -99,7 +100,7 @@ func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, parts []Part) ([
 		switch {
 		case one.Frozen:
 			outcomes[i] = Frozen
-		case one.Held:
+		case one.Owned:
 			outcomes[i] = Stored
 			if !one.Open && !slices.Contains(opened, lane) {
 				opened = append(opened, lane)
@@ -112,26 +113,10 @@ func (s *Service) storeTx(ctx context.Context, tx *postgres.Tx, parts []Part) ([
 	return outcomes, s.lanes.OpenManyTx(ctx, tx, opened)
 }
 
-// restoreTx adds the callbacks that are not applied to their lanes again, after a move.
-func (s *Service) restoreTx(ctx context.Context, tx *postgres.Tx) error {
-	waiting, err := postgres.Many[stored](ctx, tx, sqlUnapplied, nil)
-	if err != nil {
-		return err
-	}
-	rows := map[ids.Any][]lanes.Row{}
-	for _, one := range waiting {
-		lane := one.part(tx.Org()).lane()
-		rows[lane] = append(rows[lane], lanes.Row{ID: one.ID.Any(), DueAt: one.ID.CreatedAt()})
-	}
-	for _, lane := range slices.SortedFunc(maps.Keys(rows), ids.Any.Compare) {
-		if err := s.lanes.OpenTx(ctx, tx, laneKind, lane); err != nil {
-			return err
-		}
-		if err := s.lanes.AddTx(ctx, tx, laneKind, lane, rows[lane]...); err != nil {
-			return err
-		}
-	}
-	return nil
+// WaitingTx tells whether a callback of the number that was stored before a time is not applied yet.
+func (s *Service) WaitingTx(ctx context.Context, tx *postgres.Tx, number string, before time.Time) (bool, error) {
+	lane := Part{OrgID: tx.Org(), NumberID: number}.lane()
+	return s.lanes.WaitingTx(ctx, tx, lane, before)
 }
 
 // Purge deletes the callbacks of an account that was disconnected. Its lane stays, because the
@@ -141,7 +126,7 @@ func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Accou
 		return nil
 	}
 	args := postgres.Args{"phone_number_id": *account.PhoneNumberID, "generation": account.Generation}
-	for _, sql := range []string{sqlForgetUnapplied, sqlForgetStored, sqlForgetItems} {
+	for _, sql := range []string{sqlForgetStored, sqlForgetItems} {
 		if err := postgres.DeleteInPortions(ctx, s.work, org, sql, args); err != nil {
 			return err
 		}
@@ -154,7 +139,7 @@ func (s *Service) List(ctx context.Context, filter Filter) ([]Item, error) {
 	return postgres.Many[Item](ctx, s.db.System("list callbacks"), sqlItems, filter.args())
 }
 
-// Reprocess adds items that were set aside to their lanes again, and counts them.
+// Reprocess puts items that were set aside back into their lanes, and counts them.
 func (s *Service) Reprocess(ctx context.Context, filter Filter) (count int, err error) {
 	items, err := s.List(ctx, filter)
 	if err != nil {

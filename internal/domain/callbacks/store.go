@@ -22,7 +22,7 @@ WITH given AS MATERIALIZED (
             ELSE EXISTS (
                 SELECT FROM accounts a
                 WHERE a.org_id = g.org_id AND a.business_account_id = g.business_account_id AND a.deleted_at IS NULL)
-        END AS held,
+        END AS owned,
         EXISTS (SELECT FROM lanes l WHERE l.lane_id = g.lane_id) AS open
     FROM given g
     JOIN organizations o ON o.org_id = g.org_id
@@ -31,21 +31,15 @@ WITH given AS MATERIALIZED (
     SELECT g.org_id, g.id, g.phone_number_id, g.generation, g.business_account_id, g.body
     FROM judged j
     JOIN given g USING (place)
-    WHERE j.held AND NOT j.frozen
-), unapplied AS (
-    INSERT INTO callbacks_unapplied (org_id, phone_number_id, id, generation, business_account_id)
-    SELECT g.org_id, coalesce(g.phone_number_id, ''), g.id, g.generation, g.business_account_id
-    FROM judged j
-    JOIN given g USING (place)
-    WHERE j.held AND NOT j.frozen
+    WHERE j.owned AND NOT j.frozen
 )
-SELECT place, frozen, held, open FROM judged`
+SELECT place, frozen, owned, open FROM judged`
 
 // judgement is what sqlStore found of one part. Place counts from 1.
 type judgement struct {
 	Place  int
 	Frozen bool
-	Held   bool
+	Owned  bool // the organization has the number or business account
 	Open   bool // its lane exists
 }
 
@@ -100,32 +94,12 @@ WHERE org_id = @org_id
   AND id = ANY (@ids)
   AND id BETWEEN @least AND @greatest`
 
-	sqlUnapplied = `
-SELECT id, nullif(phone_number_id, '') AS phone_number_id, generation, business_account_id, ''::bytea AS body
-FROM callbacks_unapplied
-WHERE org_id = @org_id
-ORDER BY phone_number_id, id`
-
-	sqlApplied = `
-DELETE FROM callbacks_unapplied
-WHERE org_id = @org_id
-  AND phone_number_id = @phone_number_id
-  AND id = ANY (@ids)`
-
-	sqlAppliedUnread = `
-DELETE FROM callbacks_unapplied
-WHERE org_id = @org_id
-  AND id = ANY (@ids)`
-
 	sqlInsert = `
-WITH unapplied AS (
-    INSERT INTO callbacks_unapplied (org_id, phone_number_id, id, generation, business_account_id)
-    VALUES (@org_id, coalesce(@phone_number_id::text, ''), @id, @generation, @business_account_id)
-)
 INSERT INTO callbacks (org_id, id, phone_number_id, generation, business_account_id, body)
 VALUES (@org_id, @id, @phone_number_id, @generation, @business_account_id, @body)`
 
-	// Items of a number that was disconnected meanwhile are dropped: the purge may be over.
+	// Drops items whose number was disconnected meanwhile: the purge of the number may have ended, and
+	// nothing would delete them later.
 	sqlKeepItems = `
 INSERT INTO callback_items (org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body)
 SELECT @org_id, g.id, @state, @reason, g.field, g.phone_number_id, nullif(g.generation, 0), g.business_account_id, g.body
@@ -159,18 +133,6 @@ WITH taken AS (
     RETURNING org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body
 )
 SELECT org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body FROM taken ORDER BY id`
-
-	sqlForgetUnapplied = `
-DELETE FROM callbacks_unapplied
-WHERE org_id = @org_id
-  AND phone_number_id = @phone_number_id
-  AND id IN (
-      SELECT id
-      FROM callbacks_unapplied
-      WHERE org_id = @org_id AND phone_number_id = @phone_number_id AND id > @after AND generation = @generation
-      ORDER BY id
-      LIMIT @limit)
-RETURNING id`
 
 	sqlForgetStored = `
 DELETE FROM callbacks

@@ -64,7 +64,8 @@ type Audience string
 const (
 	// Public events are delivered to every subscription that matches.
 	Public Audience = "public"
-	// Internal events match no subscription; one may be recorded for a single subscription.
+	// Internal events match no subscription by type. RecordForTx records one for the subscription that
+	// it names.
 	Internal Audience = "internal"
 )
 
@@ -72,12 +73,13 @@ const (
 // Body, which is posted as it is.
 type Draft struct {
 	Type Type
-	// Key is printed as the event's id; empty prints the event's own id.
+	// Key is the id that receivers see: `id` in the envelope, and X-Svc-Event-Id. If empty, it is the
+	// event's own id.
 	Key string
 	// At is when the change happened; zero is now. It orders the events of one subject.
 	At time.Time
-	// PhoneNumberID is the number that the event belongs to. Subscriptions may be narrowed to
-	// numbers; an event without one matches all of them.
+	// PhoneNumberID is the number that the event belongs to. A subscription may name numbers. An event
+	// without a number matches every subscription of its type.
 	PhoneNumberID string
 	// Subject, unless zero, has its events delivered one at a time and in their order.
 	Subject ids.Any

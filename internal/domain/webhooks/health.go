@@ -82,7 +82,8 @@ func (h *health) open(now time.Time) {
 	h.BreakerStep, h.BreakerUntil = h.BreakerStep+1, &until
 }
 
-// warning is the step towards being disabled that no warning was logged for yet, or zero.
+// warning returns 50, 70 or 90 when the subscription has newly come that far, in percent, towards
+// being disabled; else zero.
 func (h *health) warning(now time.Time) int {
 	if h.FailingSince == nil {
 		return 0

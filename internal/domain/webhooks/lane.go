@@ -7,7 +7,6 @@ import (
 
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/lanes"
-	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -31,7 +30,7 @@ const (
 // deliveries of its subject, which keeps the events of a customer in order.
 func (s *Service) kind() lanes.Kind[*outgoing, outcome] {
 	return lanes.Kind[*outgoing, outcome]{
-		Name: laneKind, Open: s.open, SetAside: s.setAside, Restore: s.restoreTx, LaterPerSecond: replaysPerSecond,
+		Name: laneKind, Open: s.open, SetAside: s.setAside, Restore: s.resumeReplaysTx, LaterPerSecond: replaysPerSecond,
 		Retries: lanes.Hold, Least: leastAtOnce, Most: mostAtOnce, Timeout: rowTimeout, Gather: gather,
 		Workers: workers, SlowWorkers: slowWorkers,
 	}
@@ -61,39 +60,4 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, r
 		s.logger.ErrorContext(ctx, "webhook.set_aside", "org", tx.Org(), "deliveries", deliveries, "reason", rows[0].Reason)
 	})
 	return nil
-}
-
-// restoreTx makes the lanes of an organization again after it moved, and continues bulk
-// replays that were under way.
-func (s *Service) restoreTx(ctx context.Context, tx *postgres.Tx) error {
-	subscriptions, err := listSubscriptions(ctx, tx, paging.Slice[SubscriptionID]{Limit: maxSubscriptions})
-	if err != nil {
-		return err
-	}
-	for _, subscription := range subscriptions {
-		lane := subscription.ID.Any()
-		if err := s.lanes.OpenTx(ctx, tx, laneKind, lane); err != nil {
-			return err
-		}
-		until := subscription.BreakerUntil
-		if subscription.Status != Active {
-			until = new(lanes.Forever())
-		}
-		if until != nil {
-			if err := s.lanes.BlockTx(ctx, tx, lane, *until); err != nil {
-				return err
-			}
-		}
-	}
-	waiting, err := waitingDeliveries(ctx, tx, s.clock.Now())
-	if err != nil {
-		return err
-	}
-	for _, one := range waiting {
-		row := lanes.Row{ID: one.ID, Key: one.SubjectID, Priority: one.Priority, DueAt: one.DueAt}
-		if err := s.lanes.AddTx(ctx, tx, laneKind, one.SubscriptionID, row); err != nil {
-			return err
-		}
-	}
-	return s.resumeReplaysTx(ctx, tx)
 }

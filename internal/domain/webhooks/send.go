@@ -33,8 +33,8 @@ type sender struct {
 	failures atomic.Int64
 }
 
-// outgoing is a delivery that is about to be sent. Its URL and secrets are as they were when
-// it was read, so that a secret that was revoked before signs nothing.
+// outgoing is a delivery that is about to be sent, with the URL and the secrets that were valid when
+// it was read: a secret that was revoked before that moment signs nothing.
 type outgoing struct {
 	ID           DeliveryID
 	AttemptCount int
@@ -145,7 +145,8 @@ func (w *sender) call(ctx context.Context, _ lanes.Row, one *outgoing) lanes.Ans
 }
 
 // settle writes how attempts ended, in the order in which they ended, and updates the health of
-// the subscription. An attempt whose end is unknown is made again and leaves no trace.
+// the subscription. An attempt whose end is unknown is not recorded: lanes try the delivery again, or
+// set it aside after three faults.
 func (w *sender) settle(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch[*outgoing, outcome]) error {
 	var made []outcome
 	for _, result := range batch.Results {

@@ -13,8 +13,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// Deliveries are inserted where events are recorded (domain/events/store.go), and below by
-// replays. All else that touches webhook_deliveries and webhook_attempts is in this file.
+// Deliveries are inserted by domain/events/store.go, where events are recorded, and by
+// store_replays.go, which also reads dead deliveries. All other statements on webhook_deliveries and
+// webhook_attempts are in this file.
 
 const deliveryColumns = `id, subscription_id, event_id, event_key, event_type, subject_id, status, attempt_count, last_attempt_at,
     next_attempt_at, response_status, response_body_snippet, duration_ms, error_code, replayed_from`
@@ -101,7 +102,8 @@ FROM events
 WHERE org_id = @org_id
   AND id = @id`
 
-// bodyOf returns the posted bytes, or nil for a replay whose event was kept for less time.
+// bodyOf returns the posted bytes, or nil if the event has expired: a replay is newer than its event
+// and is kept longer.
 func bodyOf(ctx context.Context, scope postgres.Scope, delivery Delivery) ([]byte, error) {
 	body, err := postgres.One[[]byte](ctx, scope, sqlBody, postgres.Args{"id": delivery.EventID})
 	if errors.Is(err, postgres.ErrNoRow) {
@@ -167,7 +169,8 @@ WHERE d.org_id = @org_id
   AND d.id = o.id
   AND d.id BETWEEN @least AND @greatest`
 
-	// A delivery that succeeds at the first attempt has no row of it: the delivery says it all.
+	// A first attempt that succeeds gets no row in webhook_attempts: the row of the delivery already has
+	// all its fields.
 	sqlInsertAttempts = `
 INSERT INTO webhook_attempts (org_id, id, delivery_id, attempt, response_status, response_body_snippet, duration_ms, error_code)
 SELECT @org_id, ulid(o.at), o.id, o.attempt, o.response_status, o.snippet, o.duration_ms, o.error_code
@@ -229,31 +232,6 @@ func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryI
 	return err
 }
 
-// A delivery behind a retry of the same subject is due with it; its greater id puts it after.
-const sqlWaiting = `
-SELECT d.subscription_id, (d.replayed_from IS NOT NULL)::int AS priority,
-       CASE WHEN d.subject_id IS NULL THEN coalesce(d.next_attempt_at, @now)
-            ELSE max(coalesce(d.next_attempt_at, @now)) OVER (PARTITION BY d.subscription_id, d.subject_id ORDER BY d.id) END AS due_at,
-       d.id, d.subject_id
-FROM webhook_deliveries d
-JOIN webhook_subscriptions s ON s.org_id = @org_id AND s.id = d.subscription_id
-WHERE d.org_id = @org_id
-  AND d.status IN ('pending', 'failed')
-  AND d.id >= s.backlog_from`
-
-// waitingDelivery is a delivery that belongs into its lane.
-type waitingDelivery struct {
-	SubscriptionID ids.Any
-	Priority       int
-	DueAt          time.Time
-	ID             ids.Any
-	SubjectID      ids.Any
-}
-
-func waitingDeliveries(ctx context.Context, tx *postgres.Tx, now time.Time) ([]waitingDelivery, error) {
-	return postgres.Many[waitingDelivery](ctx, tx, sqlWaiting, postgres.Args{"now": now})
-}
-
 // Deliveries that wait in the lane are not deleted: they were queued after the discard, in
 // its millisecond.
 const sqlForget = `
@@ -271,7 +249,8 @@ func forgetDeliveries(ctx context.Context, db *postgres.DB, org orgs.ID, of Subs
 	return postgres.DeleteInPortions(ctx, db, org, sqlForget, postgres.Args{"subscription_id": of, "before": before})
 }
 
-// Lane rows of deleted deliveries stay; the sender finds no delivery for them and they leave.
+// This does not delete lane rows. When the lane comes to one, `read` finds no delivery and answers it,
+// so that it leaves the lane.
 const sqlPurge = `-- locks: events, webhook_deliveries, webhook_attempts
 WITH doomed AS MATERIALIZED (
     SELECT id, key

@@ -30,8 +30,8 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// fixture is two cells of one directory and the ingress in front of them. A consumer in each
-// cell records the statuses that are applied.
+// fixture is two cells of one directory and the ingress in front of them. Each cell
+// has two consumers: the fixture's, which records the statuses that are applied, and that of accounts.
 type fixture struct {
 	*factory.World // the first cell
 
@@ -56,7 +56,7 @@ func newFixture(t *testing.T) *fixture {
 		Directory: routes, Provider: s.Network, Logger: canary.Logger(t),
 	})
 	for _, world := range worlds {
-		world.Callbacks.Consume(s.consume)
+		world.Callbacks.Consume(s.consume, callbacks.OneByOne(world.Accounts.NotifiedTx))
 	}
 	return s
 }
@@ -84,6 +84,14 @@ func (s *fixture) consume(_ context.Context, tx *postgres.Tx, items []callbacks.
 	return left, nil
 }
 
+// awaitApplied waits until a message's status was applied. A lane's row is gone a moment before the
+// consumer counts, because it counts after the commit.
+func (s *fixture) awaitApplied(t *testing.T, org orgs.ID, message string) {
+	t.Helper()
+	s.await(t, message+" is applied", func() bool { return s.count(org, message) > 0 })
+	require.Equal(t, 1, s.count(org, message))
+}
+
 func (s *fixture) count(org orgs.ID, message string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +108,7 @@ func (s *fixture) await(t *testing.T, what string, reached func() bool) {
 		s.Pass(t, 10*time.Millisecond)
 		s.other.Wake(t)
 		return false
-	}, time.Minute, 20*time.Millisecond, what)
+	}, 4*time.Minute, 20*time.Millisecond, what)
 }
 
 func sign(body []byte, secret string) string {

@@ -27,9 +27,9 @@ const Path = "/provider/callbacks"
 const (
 	// maxBody is the largest body, in bytes.
 	maxBody = 4 << 20
-	// maxHeld is how many bytes of bodies a process holds in memory. A body without a length
+	// maxMemory is how many bytes of bodies a process holds in memory. A body without a length
 	// counts as the largest.
-	maxHeld    = 256 << 20
+	maxMemory  = 256 << 20
 	timeout    = 10 * time.Second
 	retryAfter = 5 * time.Second
 )
@@ -47,16 +47,17 @@ type Deps struct {
 type Ingress struct {
 	Deps
 
-	// The counter counts callbacks by answer.
+	// The counter counts callbacks by answer and, under `quarantined`, the parts that went to quarantine.
 	*prometheus.CounterVec
 
-	held *semaphore.Weighted
+	// memory counts the bytes of the bodies that are being read and stored.
+	memory *semaphore.Weighted
 }
 
 // New builds the handler.
 func New(deps Deps) *Ingress {
 	counter := prometheus.CounterOpts{Name: "parley_provider_callbacks_total", Help: "Callbacks of the provider, by how they were answered."}
-	return &Ingress{Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}), held: semaphore.NewWeighted(maxHeld)}
+	return &Ingress{Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}), memory: semaphore.NewWeighted(maxMemory)}
 }
 
 // ServeHTTP answers a challenge (GET) or a callback (POST).
@@ -112,10 +113,10 @@ func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Re
 	case expected < 0:
 		expected = maxBody
 	}
-	if !i.held.TryAcquire(expected) {
+	if !i.memory.TryAcquire(expected) {
 		return errBusy
 	}
-	defer i.held.Release(expected)
+	defer i.memory.Release(expected)
 	body, err := read(w, r, expected)
 	if err != nil {
 		return err

@@ -23,11 +23,12 @@ func TestApply_BodyRowIsWrittenOnce(t *testing.T) {
 	org, _ := s.Org(t)
 	account := s.Account(t, org)
 	require.Equal(t, http.StatusOK, s.push(t, body(t, statuses(account.BusinessAccountID, *account.PhoneNumberID, "wamid.1", "wamid.2"))).Code)
-	require.Equal(t, 1, s.kept(t, "callbacks_unapplied"))
+	require.Equal(t, 1, s.kept(t, "lane_rows"))
 	before := s.bodyRow(t)
 	s.Work(t)
-	s.await(t, "it is applied", func() bool { return s.kept(t, "callbacks_unapplied") == 0 })
-	require.Equal(t, 1, s.count(org, "wamid.1"))
+	s.await(t, "it is applied", func() bool { return s.kept(t, "lane_rows") == 0 })
+	s.awaitApplied(t, org, "wamid.1")
+	s.awaitApplied(t, org, "wamid.2")
 	require.Equal(t, before, s.bodyRow(t))
 	require.Len(t, s.from, 2)
 	for _, item := range s.from {
@@ -46,15 +47,15 @@ func TestRestore_UnappliedCallbacks(t *testing.T) {
 	push := func(entry any) { require.Equal(t, http.StatusOK, s.push(t, body(t, entry)).Code) }
 	push(statuses(account.BusinessAccountID, *account.PhoneNumberID, "wamid.1"))
 	push(change(account.BusinessAccountID, "account_update", map[string]any{"event": "VERIFIED_ACCOUNT"}))
-	require.Equal(t, 2, s.kept(t, "callbacks_unapplied"))
+	require.Equal(t, 2, s.kept(t, "lane_rows"))
 	_, err := postgres.InTx(t.Context(), s.DB, org, func(tx *postgres.Tx) (struct{}, error) {
 		return struct{}{}, s.Lanes.RebuildTx(t.Context(), tx)
 	})
 	require.NoError(t, err)
 	require.Equal(t, 2, s.kept(t, "lane_rows"))
 	s.Work(t)
-	s.await(t, "both are applied", func() bool { return s.kept(t, "callbacks_unapplied")+s.kept(t, "lane_rows") == 0 })
-	require.Equal(t, 1, s.count(org, "wamid.1"))
+	s.await(t, "both are applied", func() bool { return s.kept(t, "lane_rows_moving")+s.kept(t, "lane_rows") == 0 })
+	s.awaitApplied(t, org, "wamid.1")
 }
 
 // TestApply_BodyGone_RowLeaves deletes a body as the expiry of old partitions does.
@@ -69,11 +70,11 @@ func TestApply_BodyGone_RowLeaves(t *testing.T) {
 	})
 	require.NoError(t, err)
 	s.Work(t)
-	s.await(t, "nothing waits", func() bool { return s.kept(t, "callbacks_unapplied")+s.kept(t, "lane_rows") == 0 })
+	s.await(t, "nothing waits", func() bool { return s.kept(t, "lane_rows_moving")+s.kept(t, "lane_rows") == 0 })
 	require.Zero(t, s.count(org, "wamid.1"))
 }
 
-func TestPurge_UnappliedRowsGoWithTheirBodies(t *testing.T) {
+func TestPurge_WaitingRowsFindNoBody(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	org, _ := s.Org(t)
@@ -82,6 +83,8 @@ func TestPurge_UnappliedRowsGoWithTheirBodies(t *testing.T) {
 		require.Equal(t, http.StatusOK, s.push(t, body(t, statuses(account.BusinessAccountID, one, "wamid.1"))).Code)
 	}
 	require.NoError(t, s.Callbacks.Purge(t.Context(), org, account))
-	require.Equal(t, 1, s.kept(t, "callbacks"))
-	require.Equal(t, 1, s.kept(t, "callbacks_unapplied"), "of the other number")
+	require.Equal(t, 1, s.kept(t, "callbacks"), "of the other number")
+	s.Work(t)
+	s.await(t, "nothing waits", func() bool { return s.kept(t, "lane_rows") == 0 })
+	s.awaitApplied(t, org, "wamid.1")
 }
