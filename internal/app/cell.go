@@ -46,8 +46,10 @@ type CellConfig struct {
 	Ring      *sealed.Keyring
 	Posts     *safehttp.Client
 	Provider  provider.Port
-	Logger    *slog.Logger
-	Tracers   []pgx.QueryTracer
+	// EchoWait is how long a send with an unknown result waits for its callback.
+	EchoWait time.Duration
+	Logger   *slog.Logger
+	Tracers  []pgx.QueryTracer
 }
 
 const (
@@ -85,6 +87,7 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	c.Cell, err = cell.New(cell.Deps{
 		Name: config.Name, DB: db, LogDB: upkeepDB, WorkDB: workDB, Clock: c.clock, Directory: config.Directory,
 		Ring: config.Ring, Posts: config.Posts, Provider: config.Provider, Logger: config.Logger,
+		EchoWait: config.EchoWait,
 	})
 	return c, err
 }

@@ -123,7 +123,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
 			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
-			Ring: ring, Posts: posts, Provider: c.Provider, Logger: options.Logger, Tracers: options.Tracers,
+			Ring: ring, Posts: posts, Provider: c.Provider, EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", name, err)

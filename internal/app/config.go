@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 
@@ -40,6 +41,7 @@ type Config struct {
 	ProviderSecret []telemetry.Secret `env:"PROVIDER_APP_SECRET"`
 	ProviderVerify telemetry.Secret   `env:"PROVIDER_VERIFY_TOKEN"`
 	ProviderSignup string             `env:"PROVIDER_SIGNUP_CONFIG_ID"`
+	SendEchoWait   time.Duration      `env:"SEND_ECHO_WAIT"   envDefault:"120s"`
 	LogLevel       string             `env:"LOG_LEVEL"        envDefault:"info"`
 	LogFormat      string             `env:"LOG_FORMAT"       envDefault:"json"`
 
@@ -122,6 +124,7 @@ func (c Config) Check() error {
 		checkOneOf("LOG_LEVEL", c.LogLevel, "debug", "info", "warn", "error"),
 		checkOneOf("LOG_FORMAT", c.LogFormat, "json", "text"),
 		c.checkConns(),
+		c.checkEchoWait(),
 	)
 }
 
@@ -175,6 +178,15 @@ func (c Config) checkMasterKey() error {
 func (c Config) checkConns() error {
 	if c.DatabaseConns < 2 && len(c.mistakes) == 0 {
 		return fmt.Errorf("%sDATABASE_CONNS: %d is too few, use at least 2", Prefix, c.DatabaseConns)
+	}
+	return nil
+}
+
+// checkEchoWait bounds the wait by the longest one while callbacks do not arrive.
+func (c Config) checkEchoWait() error {
+	const least, most = time.Second, 10 * time.Minute
+	if (c.SendEchoWait < least || c.SendEchoWait > most) && len(c.mistakes) == 0 {
+		return fmt.Errorf("%sSEND_ECHO_WAIT: %s is not between %s and %s", Prefix, c.SendEchoWait, least, most)
 	}
 	return nil
 }

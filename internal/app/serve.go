@@ -53,7 +53,7 @@ type Roles struct {
 }
 
 // Run serves and works by its roles until ctx ends. It then stops in this order: readiness, new
-// requests, requests in flight, background work, logs, the operator's listener, connections.
+// requests, requests in flight, background work, quotas and logs, the operator's listener, connections.
 func (a *App) Run(ctx context.Context, roles Roles) error {
 	defer a.Close()
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -106,8 +106,8 @@ func (a *App) lameDuck(ctx context.Context) context.Context {
 	return late
 }
 
-// keepCells starts clocks, upkeep, background work and API logs of all cells. The function that it
-// returns stops them, logs last.
+// keepCells starts clocks, quotas, upkeep, background work and API logs of all cells. The function
+// that it returns stops them, quotas and logs last.
 func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work bool) (stop func()) {
 	var tasks, logs sync.WaitGroup
 	tasks.Go(func() { a.cells.keepTime(ctx, a.logger) })
@@ -116,7 +116,9 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 	}
 	for _, c := range a.cells.all {
 		tasks.Go(func() { c.keepTime(ctx, a.logger) })
+		tasks.Go(func() { c.keepQuota(ctx, a.logger) })
 		if work {
+			tasks.Go(func() { c.keepCounting(ctx, a.logger) })
 			tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
 			tasks.Go(func() { c.keepWorking(ctx, a.logger) })
 		}
@@ -126,6 +128,7 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 		cancel()
 		tasks.Wait()
 		for _, c := range a.cells.all {
+			logs.Go(func() { c.closeQuota(ctx, a.logger) })
 			c.Logs.Close()
 		}
 		logs.Wait()

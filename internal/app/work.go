@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/quota"
 	"github.com/parley-chat/parley/schema"
 )
 
@@ -72,14 +73,45 @@ const (
 	checkTimeout = 15 * time.Second
 )
 
-// keepChecking starts the checks of accounts and the syncs of templates that are due, every 20 s
-// until ctx ends.
+// keepChecking starts the checks of accounts, the syncs of templates and the recounts of quotas
+// that are due, and handles parked statuses, every 20 s until ctx ends.
 func (c *Cell) keepChecking(ctx context.Context, logger *slog.Logger) {
 	every(ctx, checkEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		if _, err := c.LookAfter(ctx); err != nil && ctx.Err() == nil {
-			logger.ErrorContext(ctx, "accounts.not_looked_after", "cell", c.Name, "error", err)
+			logger.ErrorContext(ctx, "cell.upkeep_failed", "cell", c.Name, "error", err)
+		}
+	})
+}
+
+// quotaTimeout bounds the last flush of the quotas, because a stop must end.
+const quotaTimeout = 5 * time.Second
+
+// keepQuota adds to the quotas what this process has counted, every second until ctx ends.
+func (c *Cell) keepQuota(ctx context.Context, logger *slog.Logger) {
+	every(ctx, quota.FlushEvery, func() {
+		if err := c.Quota.Flush(ctx); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "quota.not_flushed", "cell", c.Name, "error", err)
+		}
+	})
+}
+
+// closeQuota flushes the quotas for the last time, when no request is in flight any more.
+func (c *Cell) closeQuota(ctx context.Context, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quotaTimeout)
+	defer cancel()
+	if err := c.Quota.Close(ctx); err != nil {
+		logger.ErrorContext(ctx, "quota.not_flushed", "cell", c.Name, "error", err)
+	}
+}
+
+// keepCounting adds what this process has counted of sends and callbacks to the cell's counts, every
+// second until ctx ends.
+func (c *Cell) keepCounting(ctx context.Context, logger *slog.Logger) {
+	every(ctx, time.Second, func() {
+		if err := c.Messages.FlushMinutes(ctx); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "messages.counts_not_flushed", "cell", c.Name, "error", err)
 		}
 	})
 }

@@ -20,7 +20,7 @@ type workMetrics struct {
 	backlog atomic.Pointer[backlog]
 }
 
-// backlog is how many jobs and rows of lanes waited at a time.
+// backlog is the standing of jobs and lanes at a time.
 type backlog struct {
 	jobs  jobs.Standing
 	lanes []lanes.Standing
@@ -52,7 +52,8 @@ func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
 	tasks.Wait()
 }
 
-// readBacklog reads for the metrics how many jobs and rows wait and how many were set aside.
+// readBacklog reads for the metrics how long jobs and rows have waited, how many lanes have waiting rows,
+// and how many jobs and rows were set aside.
 func (c *Cell) readBacklog(ctx context.Context, logger *slog.Logger) {
 	now := c.clock.Now()
 	queued, err := c.Jobs.Standing(ctx, now)
@@ -99,7 +100,7 @@ func (m *workMetrics) Collect(metrics chan<- prometheus.Metric) {
 	for _, kind := range waiting.lanes {
 		tell(prometheus.GaugeValue, "parley_lanes_oldest_due_seconds", "How long the oldest due row has waited in a lane that is not blocked.",
 			age(kind.OldestDue, waiting.at), kind.Kind)
-		tell(prometheus.GaugeValue, "parley_lanes_waiting", "Lanes with waiting rows.", float64(kind.Waiting), kind.Kind)
+		tell(prometheus.GaugeValue, "parley_lanes_waiting", "Lanes with waiting rows.", float64(kind.LanesWaiting), kind.Kind)
 		tell(prometheus.GaugeValue, "parley_lane_rows_set_aside", "Rows set aside until an operator retries them.",
 			float64(kind.Aside), kind.Kind)
 	}

@@ -29,6 +29,7 @@ func domain() map[string][]string {
 	return map[string][]string{
 		"audit":             {},
 		"orgs":              {"audit"},
+		"quota":             {"orgs"},
 		"apikeys":           {"orgs", "audit"},
 		"apilogs":           {"orgs", "apikeys"},
 		"labels":            {"orgs"},
@@ -40,7 +41,12 @@ func domain() map[string][]string {
 		"webhooks":          {"orgs", "accounts", "events", "audit"},
 		"contacts":          {"orgs", "accounts", "labels", "events", "contacts/identity"},
 		"contacts/identity": {},
-		"conversations":     {"orgs", "accounts", "contacts", "labels", "events", "audit"},
+		"messages/content":  {},
+		// A status finds its number's callbacks: messages ask whether one still waits.
+		"messages": {
+			"orgs", "accounts", "customers", "templates", "contacts", "conversations", "callbacks", "events", "quota", "messages/content",
+		},
+		"conversations": {"orgs", "accounts", "contacts", "labels", "events", "audit"},
 	}
 }
 

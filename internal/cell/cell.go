@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/apikeys"
@@ -18,7 +19,9 @@ import (
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/domain/quota"
 	"github.com/parley-chat/parley/internal/domain/templates"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
@@ -45,6 +48,7 @@ type Cell struct {
 
 	Audit         *audit.Log
 	Orgs          *orgs.Service
+	Quota         *quota.Service
 	Keys          *apikeys.Service
 	Logs          *apilogs.Log
 	Labels        *labels.Service
@@ -56,6 +60,7 @@ type Cell struct {
 	Conversations *conversations.Service
 	Webhooks      *webhooks.Service
 	Callbacks     *callbacks.Service
+	Messages      *messages.Service
 	Idempotency   *idempotency.Store
 }
 
@@ -77,6 +82,8 @@ type Deps struct {
 	Posts *safehttp.Client
 	// Provider is the messaging network; nil for commands that never call it.
 	Provider provider.Port
+	// EchoWait is how long a send with an unknown result waits for its callback; zero is the default.
+	EchoWait time.Duration
 	Logger   *slog.Logger
 }
 
@@ -99,6 +106,7 @@ func New(deps Deps) (*Cell, error) {
 	c.Audit = audit.New(c.DB, c.Clock)
 	branch := deps.Directory.Branch(c.Name)
 	c.Orgs = orgs.New(c.DB, c.Clock, c.Audit, branch)
+	c.Quota = quota.New(quota.Deps{DB: c.DB, Work: workDB, Clock: c.Clock, Jobs: c.Jobs, Logger: deps.Logger})
 	c.Keys = apikeys.New(c.DB, c.Clock, c.Audit, branch)
 	c.Logs = apilogs.New(logDB, deps.Logger)
 	c.Labels = labels.New(c.DB, c.Clock, c.Orgs)
@@ -130,10 +138,7 @@ func New(deps Deps) (*Cell, error) {
 	c.Callbacks = callbacks.New(callbacks.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Parser: deps.Provider, Logger: deps.Logger,
 	})
-	// In the order of locks (ARCHITECTURE.md): a consumer that resolves contacts goes before all others,
-	// one that locks conversations after it, then templates, then accounts.
-	c.Callbacks.Consume(callbacks.OneByOne(c.Templates.NotifiedTx), callbacks.OneByOne(c.Accounts.NotifiedTx))
-	c.Accounts.OnPurge(c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge)
+	c.wire(deps, workDB)
 	if deps.Ring == nil {
 		return c, nil
 	}
@@ -141,20 +146,43 @@ func New(deps Deps) (*Cell, error) {
 	return c, err
 }
 
+// wire creates the messages, and tells services what others do for them.
+func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
+	c.Messages = messages.New(messages.Deps{
+		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Accounts: c.Accounts, Templates: c.Templates,
+		Contacts: c.Contacts, Conversations: c.Conversations, Callbacks: c.Callbacks, Events: c.Events, Quota: c.Quota,
+		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
+	})
+	c.Accounts.OnConnect(c.Messages.OpenLaneTx)
+	c.Quota.CountWith(c.Messages.CountAccepted)
+	// In the order of locks (ARCHITECTURE.md): a consumer that locks contacts goes before all others, then
+	// templates, then accounts, then messages.
+	c.Callbacks.Consume(
+		c.Messages.OptOutsTx, callbacks.OneByOne(c.Templates.NotifiedTx), callbacks.OneByOne(c.Accounts.NotifiedTx), c.Messages.StatusesTx,
+	)
+	c.Accounts.OnPurge(
+		c.Messages.Purge, c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
+	)
+}
+
 // Handle registers the jobs of every service with the job runner of a process.
 func (c *Cell) Handle(set *jobs.Set) {
+	c.Quota.Handle(set)
 	c.Contacts.Handle(set)
 	c.Webhooks.Handle(set)
 	c.Accounts.Handle(set)
 	c.Templates.Handle(set)
 }
 
-// LookAfter starts the checks of accounts and the syncs of templates that are due, and returns how
-// many. Every process that does background work calls it every 20 s.
+// LookAfter starts the checks of accounts, the syncs of templates and the recounts of quotas that
+// are due, looks for the messages of parked statuses, and returns how many of these it handled. Every
+// process that does background work calls it every 20 s.
 func (c *Cell) LookAfter(ctx context.Context) (begun int, err error) {
 	asked, accountsErr := c.Accounts.LookAfter(ctx)
 	synced, templatesErr := c.Templates.LookAfter(ctx)
-	return asked + synced, errors.Join(accountsErr, templatesErr)
+	recounted, quotaErr := c.Quota.LookAfter(ctx)
+	released, messagesErr := c.Messages.ReleaseParked(ctx)
+	return asked + synced + recounted + released, errors.Join(accountsErr, templatesErr, quotaErr, messagesErr)
 }
 
 // RestoreTx creates lanes and jobs from the rows of an organization that moved to this cell.

@@ -17,6 +17,9 @@ type ID = ids.Plain[kind]
 
 type kind struct{}
 
+// FromLane is the account of a lane, whose id is that of the account.
+func FromLane(lane ids.Any) ID { return ids.PlainFrom[kind](lane) }
+
 // Status is whether messages are accepted for a number.
 type Status string
 
@@ -49,6 +52,11 @@ type Account struct {
 	Quality        *string
 	MessagingLimit *string
 	Throughput     *string
+	// Coexistence numbers are in use in the phone app too.
+	Coexistence bool
+	// CooldownUntil is until when the provider refuses every message of the number; nil if it said no
+	// such thing.
+	CooldownUntil *time.Time
 	// Generation is that of the number's route in the directory.
 	Generation int64
 	// Token is sealed; Service.Number opens it.

@@ -101,6 +101,11 @@ func (s *Service) attachTx(
 	if err := insertAccount(ctx, tx, account); err != nil {
 		return Account{}, err
 	}
+	for _, connected := range s.connected {
+		if err := connected(ctx, tx, account); err != nil {
+			return Account{}, err
+		}
+	}
 	return account, s.audit.RecordTx(ctx, tx, by, "account.connected", account.ID.String(), nil)
 }
 

@@ -75,6 +75,11 @@ type Purge func(ctx context.Context, org orgs.ID, account Account) error
 // them. Only wiring calls it.
 func (s *Service) OnPurge(purges ...Purge) { s.purges = append(s.purges, purges...) }
 
+// OnConnect adds what is to be made with every new account, in its transaction. Only wiring calls it.
+func (s *Service) OnConnect(verbs ...func(ctx context.Context, tx *postgres.Tx, account Account) error) {
+	s.connected = append(s.connected, verbs...)
+}
+
 // purgeArgs is the job that purges a disconnected account.
 type purgeArgs struct {
 	Org     orgs.ID `json:"org"`

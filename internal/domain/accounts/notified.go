@@ -117,6 +117,16 @@ func (s *Service) FailedTx(ctx context.Context, tx *postgres.Tx, id ID, failed *
 	return updateAccount(ctx, tx, account)
 }
 
+// CoolDownTx notes until when the provider refuses every message of the number.
+func (s *Service) CoolDownTx(ctx context.Context, tx *postgres.Tx, id ID, until time.Time) error {
+	account, err := lockByID(ctx, tx, id)
+	if err != nil {
+		return notFound(err)
+	}
+	account.CooldownUntil, account.UpdatedAt = &until, s.clock.Now()
+	return updateAccount(ctx, tx, account)
+}
+
 // refusalOf is the status_reason of a number that the provider refuses to show us.
 func refusalOf(failed *provider.Error) string {
 	switch {

@@ -43,6 +43,7 @@ type Service struct {
 	provider  Provider
 	logger    *slog.Logger
 	purges    []Purge
+	connected []func(ctx context.Context, tx *postgres.Tx, account Account) error
 }
 
 // Deps are the dependencies of the service.
@@ -90,6 +91,12 @@ func (s *Service) FindTx(ctx context.Context, tx *postgres.Tx, phoneNumberID str
 // Get returns an account by its own id.
 func (s *Service) Get(ctx context.Context, org orgs.ID, id ID) (Account, error) {
 	account, err := accountByID(ctx, s.db.Of(org), id)
+	return account, notFound(err)
+}
+
+// GetTx is Get in a transaction.
+func (s *Service) GetTx(ctx context.Context, tx *postgres.Tx, id ID) (Account, error) {
+	account, err := accountByID(ctx, tx, id)
 	return account, notFound(err)
 }
 

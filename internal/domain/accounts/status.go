@@ -86,7 +86,7 @@ func (a *Account) learn(state provider.NumberState, subscribed bool, at time.Tim
 	if state.Phone != "" {
 		a.PhoneNumber = &state.Phone
 	}
-	a.Quality, a.Throughput = text(state.Quality), text(string(state.Throughput))
+	a.Quality, a.Throughput, a.Coexistence = text(state.Quality), text(string(state.Throughput)), state.Coexistence
 	a.note(displayName, state.Name, at)
 	a.note(messagingLimit, limitText(state.DailyLimit), at)
 }

@@ -12,7 +12,7 @@ import (
 
 const own = `a.id, a.team_id, a.customer_id, a.business_account_id, a.phone_number_id, a.phone_number, a.name,
     a.status, a.status_reason, a.provider_status, a.subscribed, a.refusal, a.checked_at, a.notices, a.connected_at,
-    a.quality, a.messaging_limit, a.throughput, a.generation, a.token, a.registering_until, a.pin_tried_at,
+    a.quality, a.messaging_limit, a.throughput, a.coexistence, a.cooldown_until, a.generation, a.token, a.registering_until, a.pin_tried_at,
     a.due_at, a.updated_at, a.deleted_at`
 
 const (
@@ -132,10 +132,10 @@ func holdNumber(ctx context.Context, tx *postgres.Tx, phoneNumberID string, gene
 const sqlInsertAccount = `
 INSERT INTO accounts (org_id, id, team_id, customer_id, business_account_id, phone_number_id, phone_number, name,
     status, status_reason, provider_status, subscribed, refusal, checked_at, notices, connected_at,
-    quality, messaging_limit, throughput, generation, token, due_at, updated_at)
+    quality, messaging_limit, throughput, coexistence, cooldown_until, generation, token, due_at, updated_at)
 VALUES (@org_id, @id, @team_id, @customer_id, @business_account_id, @phone_number_id, @phone_number, @name,
     @status, @status_reason, @provider_status, @subscribed, @refusal, @checked_at, @notices, @connected_at,
-    @quality, @messaging_limit, @throughput, @generation, @token, @due_at, @updated_at)`
+    @quality, @messaging_limit, @throughput, @coexistence, @cooldown_until, @generation, @token, @due_at, @updated_at)`
 
 func insertAccount(ctx context.Context, tx *postgres.Tx, a Account) error {
 	_, err := tx.Exec(ctx, sqlInsertAccount, a.values())
@@ -158,6 +158,8 @@ SET business_account_id = @business_account_id,
     quality = @quality,
     messaging_limit = @messaging_limit,
     throughput = @throughput,
+    coexistence = @coexistence,
+    cooldown_until = @cooldown_until,
     token = @token,
     registering_until = @registering_until,
     pin_tried_at = @pin_tried_at,
@@ -181,6 +183,7 @@ func (a Account) values() postgres.Args {
 		"provider_status": a.ProviderStatus, "subscribed": a.Subscribed, "refusal": a.Refusal, "checked_at": a.CheckedAt,
 		"notices": orEmpty(a.Notices), "connected_at": a.ConnectedAt,
 		"quality": a.Quality, "messaging_limit": a.MessagingLimit, "throughput": a.Throughput,
+		"coexistence": a.Coexistence, "cooldown_until": a.CooldownUntil,
 		"generation": a.Generation, "token": a.Token,
 		"registering_until": a.RegisteringUntil, "pin_tried_at": orNone(a.PinTriedAt),
 		"due_at": a.DueAt, "updated_at": a.UpdatedAt, "deleted_at": a.DeletedAt,

@@ -55,9 +55,13 @@ func (s *Service) Holds(ctx context.Context, org orgs.ID, hash []byte) (bool, er
 var ErrElsewhere = errors.New("the organization lives elsewhere")
 
 // Authenticate returns the caller whose key has that hash. A known key that may not be
-// used is returned with its refusal, so that it can be logged under its organization.
-func (s *Service) Authenticate(ctx context.Context, org orgs.ID, epoch int64, hash []byte) (Caller, error) {
-	caller, err := callerByHash(ctx, s.db.Of(org), hash)
+// used is returned with its refusal, so that it can be logged under its organization. Other
+// statements of the organization are sent in the same round trip. What they read must be used only
+// if Authenticate returns no error.
+func (s *Service) Authenticate(
+	ctx context.Context, org orgs.ID, epoch int64, hash []byte, others ...postgres.Statement,
+) (Caller, error) {
+	caller, err := callerByHash(ctx, s.db.Of(org), hash, others...)
 	switch {
 	case errors.Is(err, postgres.ErrNoRow):
 		return Caller{}, ErrElsewhere

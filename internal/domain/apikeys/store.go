@@ -23,14 +23,17 @@ func insertKey(ctx context.Context, tx *postgres.Tx, k Key, hash []byte) error {
 const sqlCallerByHash = `
 SELECT o.org_id, k.id AS key_id, k.expires_at, k.revoked_at, o.epoch, o.frozen_at,
        o.subscription_status, o.trial_ends_at, o.suspended_at,
-       p.api_access, p.customers, p.rate_per_second, p.rate_burst
+       p.api_access, p.customers, p.rate_per_second, p.rate_burst,
+       p.messages_per_month, o.require_opt_in
 FROM organizations o
 JOIN plans p ON p.name = o.plan
 LEFT JOIN api_keys k ON k.org_id = o.org_id AND k.hash = @hash
 WHERE o.org_id = @org_id`
 
-func callerByHash(ctx context.Context, scope postgres.Scope, hash []byte) (Caller, error) {
-	return postgres.One[Caller](ctx, scope, sqlCallerByHash, postgres.Args{"hash": hash})
+func callerByHash(ctx context.Context, scope postgres.Scope, hash []byte, others ...postgres.Statement) (caller Caller, err error) {
+	first := postgres.IntoOne(&caller, sqlCallerByHash, postgres.Args{"hash": hash})
+	err = postgres.Batch(ctx, scope, append([]postgres.Statement{first}, others...)...)
+	return caller, err
 }
 
 const sqlHasKey = `

@@ -149,6 +149,8 @@ type Standing struct {
 	Customers          bool
 	RatePerSecond      int
 	RateBurst          int
+	MessagesPerMonth   int64
+	RequireOptIn       bool
 }
 
 // Refuses says why no request of the organization may go on, or nil.

@@ -13,7 +13,8 @@ type Resource struct {
 	RateLimit          RateLimit    `json:"rate_limit"`
 }
 
-// Quota is how many messages the plan grants in a month, and how many were taken.
+// Quota is how many messages the plan includes in a month, and how many were accepted, at most a
+// second ago.
 type Quota struct {
 	Limit    int64       `json:"limit"`
 	Used     int64       `json:"used"`

@@ -133,7 +133,8 @@ func planFault(err error, plan string) error {
 	return err
 }
 
-// Overview returns the organization with its plan, this month's quota, teams and people.
+// Overview returns the organization with its plan, this month's quota, teams and people. QuotaUsed is
+// what the processes have added to the month's row: it lacks what they counted in the last second.
 func (s *Service) Overview(ctx context.Context, org ID) (Overview, error) {
 	now := s.clock.Now()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)

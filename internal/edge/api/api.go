@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/parley-chat/parley/internal/cell"
@@ -66,6 +67,8 @@ type API struct {
 	// plain has the paths that do not end in a parameter, with their methods.
 	plain  map[string][]string
 	served []*openapi.Operation
+	// sends has the schemas of the bodies of POST messages (sendSchemas).
+	sends map[string]*jsonschema.Schema
 }
 
 // New checks that every route is in the contract, and builds the handler.
@@ -78,6 +81,10 @@ func New(deps Deps) (*API, error) {
 		a.gates[name] = newGate(deps.MaxInFlight)
 	}
 	a.identify = a.byKey
+	var err error
+	if a.sends, err = sendSchemas(deps.Contract); err != nil {
+		return nil, err
+	}
 	named := map[string][]string{}
 	for _, route := range a.routes() {
 		operation, found := deps.Contract.Operation(route.method, route.path)

@@ -11,6 +11,8 @@ import (
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/idempotency"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 const scheme = "Bearer "
@@ -46,7 +48,8 @@ func (a *API) byKey(c *call) error {
 	}
 }
 
-// enterCell looks the key up in the cell of its route.
+// enterCell looks the key up in the cell of its route. What is stored under the Idempotency-Key of the
+// request is read in the same round trip; once uses it if the caller is not refused.
 func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
 	home, served := a.Cells[route.Cell]
 	if !served {
@@ -58,7 +61,13 @@ func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
 		return err
 	}
 	defer leave()
-	c.caller, err = home.Keys.Authenticate(c.ctx(), route.OrgID, route.Epoch, hash)
+	var others []postgres.Statement
+	c.stored = nil
+	if key, err := idempotencyKey(c); err == nil && key != "" { // once refuses a malformed key
+		c.stored = &idempotency.Stored{}
+		others = append(others, home.Idempotency.Look(key, c.stored))
+	}
+	c.caller, err = home.Keys.Authenticate(c.ctx(), route.OrgID, route.Epoch, hash, others...)
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/idempotency"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
@@ -32,6 +33,8 @@ type call struct {
 	// byKey is set for requests with an API key. They need a plan with API access.
 	byKey  bool
 	bucket *ratelimit.Decision
+	// stored is what authentication found under the Idempotency-Key; nil when it did not look.
+	stored *idempotency.Stored
 
 	query url.Values
 	body  []byte

@@ -15,7 +15,7 @@ import (
 // this list.
 func notServedYet() []string {
 	return []string{
-		"listMessages", "sendMessage", "validateMessage", "getMessage", "getMessageMedia",
+		"validateMessage", "getMessageMedia",
 		"getMessageTimeline", "createTemplate", "updateTemplate",
 		"listMedia", "createMedia", "getMedia", "deleteMedia", "listSetupLinks",
 		"createSetupLink", "getSetupLink", "updateSetupLink", "revokeSetupLink",

@@ -21,18 +21,31 @@ func (c *call) withETag(answer reply) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	digest := sha256.New()
-	digest.Write(shown)
 	if page.HasMore {
-		digest.Write([]byte("and more"))
+		shown = append(shown, "and more"...)
 	}
-	tag := base64.RawURLEncoding.EncodeToString(digest.Sum(nil)[:18])
+	return c.tagged(answer, shown), nil
+}
+
+// withTagOf answers 200 with a resource and an ETag, which is a hash of what the resource shows, or
+// 304 when the caller sent the same tag.
+func (c *call) withTagOf(resource any) (reply, error) {
+	shown, err := json.Marshal(resource)
+	if err != nil {
+		return reply{}, err
+	}
+	return c.tagged(c.answer(http.StatusOK, resource), shown), nil
+}
+
+func (c *call) tagged(answer reply, shown []byte) reply {
+	digest := sha256.Sum256(shown)
+	tag := base64.RawURLEncoding.EncodeToString(digest[:18])
 	header := http.Header{"Etag": {`W/"` + tag + `"`}, "Cache-Control": revalidate}
 	if matchesTag(c.request.Header.Values("If-None-Match"), tag) {
-		return reply{status: http.StatusNotModified, header: header}, nil
+		return reply{status: http.StatusNotModified, header: header}
 	}
 	answer.header = header
-	return answer, nil
+	return answer
 }
 
 var revalidate = []string{"private, no-cache"}

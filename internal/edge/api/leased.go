@@ -19,8 +19,7 @@ func leased(c *call, k *keeper) (reply, error) {
 		return c.cell.Idempotency.LeaseTx(unwitnessed, tx, k.request)
 	})
 	if errors.Is(err, idempotency.ErrStored) {
-		answer, _, err := k.replay(unwitnessed)
-		return answer, err
+		return k.replayNow(unwitnessed)
 	}
 	if err != nil {
 		return reply{}, err

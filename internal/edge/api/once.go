@@ -11,37 +11,48 @@ import (
 )
 
 // once runs the handler. For a POST with an Idempotency-Key it runs the handler at most once in 24
-// hours, and otherwise returns the stored answer.
+// hours, and otherwise returns the stored answer. Authentication has looked for that answer already.
+// A duplicate that finished since then is found when the transaction claims the key.
 func once(c *call) (reply, error) {
-	keys := c.request.Header.Values("Idempotency-Key")
-	if c.request.Method != http.MethodPost || c.route.operation == nil || len(keys) == 0 {
-		return c.handle()
-	}
-	if len(keys) > 1 {
-		return reply{}, fault.New(fault.InvalidFieldValue, "The header Idempotency-Key was sent more than once. Send one.").At("Idempotency-Key")
-	}
-	k := &keeper{call: c, request: idempotency.Request{
-		Org: c.org(), Key: keys[0], Parts: [][]byte{[]byte(c.request.Method), []byte(c.request.URL.EscapedPath()), c.body},
-	}}
-	if err := k.request.Check(); err != nil {
+	key, err := idempotencyKey(c)
+	if err != nil {
 		return reply{}, err
 	}
-	unwitnessed := c.ctx()
-	if answer, found, err := k.replay(unwitnessed); err != nil || found {
+	if key == "" {
+		return c.handle()
+	}
+	k := &keeper{call: c, request: idempotency.Request{
+		Org: c.org(), Key: key, Parts: [][]byte{[]byte(c.request.Method), []byte(c.request.URL.EscapedPath()), c.body},
+	}}
+	if answer, found, err := k.replay(k.lookedUp()); err != nil || found {
 		return answer, err
 	}
 	if c.route.leased {
 		return leased(c, k)
 	}
+	unwitnessed := c.ctx()
 	c.request = c.request.WithContext(postgres.WithWitness(unwitnessed, k))
 	answer, err := c.handle()
 	if err == nil && !k.committed {
 		answer, err = k.keepAlone(answer)
 	}
 	if errors.Is(err, idempotency.ErrStored) {
-		answer, _, err = k.replay(unwitnessed)
+		return k.replayNow(unwitnessed)
 	}
 	return answer, err
+}
+
+// idempotencyKey returns the Idempotency-Key of a request, or "" for a request without one. Only POST
+// takes a key.
+func idempotencyKey(c *call) (string, error) {
+	keys := c.request.Header.Values("Idempotency-Key")
+	if c.request.Method != http.MethodPost || c.route.operation == nil || len(keys) == 0 {
+		return "", nil
+	}
+	if len(keys) > 1 {
+		return "", fault.New(fault.InvalidFieldValue, "The header Idempotency-Key was sent more than once. Send one.").At("Idempotency-Key")
+	}
+	return keys[0], idempotency.Check(keys[0])
 }
 
 // keeper is the witness of a call's transaction: it stores the answer in the transaction that makes
@@ -101,12 +112,29 @@ func (k *keeper) keepAlone(answer reply) (reply, error) {
 	return answer, err
 }
 
-// replay returns the stored answer, if there is one.
-func (k *keeper) replay(ctx context.Context) (answer reply, found bool, err error) {
-	stored, err := k.call.cell.Idempotency.Find(ctx, k.call.cell.DB.Of(k.call.org()), k.request)
+// lookedUp returns the answer that authentication found, or looks now if authentication did not.
+func (k *keeper) lookedUp() (*idempotency.Answer, error) {
+	if k.call.stored == nil {
+		return k.find(k.call.ctx())
+	}
+	return k.call.cell.Idempotency.Open(*k.call.stored, k.request)
+}
+
+func (k *keeper) find(ctx context.Context) (*idempotency.Answer, error) {
+	return k.call.cell.Idempotency.Find(ctx, k.call.cell.DB.Of(k.call.org()), k.request)
+}
+
+// replay makes a reply of the stored answer, if there is one.
+func (k *keeper) replay(stored *idempotency.Answer, err error) (answer reply, found bool, _ error) {
 	if err != nil || stored == nil {
 		return reply{}, false, err
 	}
 	k.call.replayed = true
 	return reply{status: stored.Status, header: stored.Header, encoded: stored.Body, requestID: stored.RequestID}, true, nil
+}
+
+// replayNow reads the answer that a duplicate has just stored.
+func (k *keeper) replayNow(ctx context.Context) (reply, error) {
+	answer, _, err := k.replay(k.find(ctx))
+	return answer, err
 }

@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/domain/apikeys"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
@@ -28,16 +31,18 @@ import (
 type fixture struct {
 	*factory.World
 
-	api *API
-	key string
-	log *bytes.Buffer
+	api   *API
+	org   orgs.ID
+	keyID apikeys.ID
+	key   string
+	log   *bytes.Buffer
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := &fixture{World: factory.New(t), log: &bytes.Buffer{}}
-	org, _ := s.Org(t)
-	_, s.key = s.Key(t, org)
+	s.org, _ = s.Org(t)
+	s.keyID, s.key = s.Key(t, s.org)
 	contract, err := openapi.Load()
 	require.NoError(t, err)
 	ring, err := sealed.NewKeyring([]string{canary.Master})
@@ -160,4 +165,19 @@ func TestPipeline_CallerClosedConnection_LoggedAs499(t *testing.T) {
 	}, "k")
 	require.Contains(t, s.log.String(), `"status":499`)
 	require.NotContains(t, s.log.String(), `"level":"ERROR"`)
+}
+
+// A key that is refused never gets a stored answer, although the answer is read with the key.
+func TestOnce_RevokedKey_RefusedBeforeTheStoredAnswer(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	handler := func(c *call) (reply, error) { return c.answer(http.StatusOK, "said once"), nil }
+	require.Equal(t, http.StatusOK, s.post(t.Context(), handler, "k").Code)
+	_, err := s.Keys.Revoke(t.Context(), s.org, audit.Operator(), s.keyID)
+	require.NoError(t, err)
+	answer := s.post(t.Context(), handler, "k")
+	require.Equal(t, http.StatusUnauthorized, answer.Code)
+	require.Contains(t, answer.Body.String(), "revoked_api_key")
+	require.NotContains(t, answer.Body.String(), "said once")
+	require.Empty(t, answer.Header().Get("Idempotent-Replayed"))
 }

@@ -51,6 +51,10 @@ func (a *API) routes() []*route {
 		{method: "POST", path: "/{phone_number_id}/templates/sync", class: urgent, handler: syncTemplates, leased: true},
 		{method: "GET", path: "/{phone_number_id}/templates/{name}", class: single, handler: getTemplate},
 
+		{method: "GET", path: "/{phone_number_id}/messages", class: lists, handler: listMessages},
+		{method: "POST", path: "/{phone_number_id}/messages", class: urgent, handler: a.sendMessage},
+		{method: "GET", path: "/{phone_number_id}/messages/{id}", class: single, handler: getMessage},
+
 		{method: "GET", path: "/labels", class: lists, handler: listLabels},
 		{method: "POST", path: "/labels", class: urgent, handler: createLabel},
 		{method: "GET", path: "/labels/{id}", class: single, handler: getLabel},

@@ -39,7 +39,21 @@ func owned(t *testing.T, client *apitest.Client) map[string]string {
 		"{label_id}":                            label,
 		"/{phone_number_id}/contacts/{id}":      conversation.ContactID.String(),
 		"/{phone_number_id}/conversations/{id}": conversation.ID.String(),
+		"/{phone_number_id}/messages/{id}":      ownMessage(t, client, *account.PhoneNumberID, *conversation.ContactNumber),
 	}
+}
+
+// ownMessage sends a text and returns its id.
+func ownMessage(t *testing.T, client *apitest.Client, number, to string) string {
+	t.Helper()
+	sent := client.Post(t, "/"+number+"/messages", sendTo(to))
+	require.Equal(t, 202, sent.Status, "%s", sent.Body)
+	return sent.Data(t)["id"].(string)
+}
+
+// sendTo is the body of a send of a text.
+func sendTo(number string) string {
+	return `{"messaging_product":"chat","to":"` + number + `","type":"text","text":{"body":"Hello"}}`
 }
 
 // ownAccount is the client's account. The first call creates it.
@@ -79,7 +93,7 @@ func bodies() map[string]string {
 		"attachContactLabel": `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B"}`,
 		"bulkLabelContacts":  `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B","operation":"detach","contact_ids":["ctc_01M6B1Z2YTSTSEJFBCW1HAVEDG"]}`,
 		"updateConversation": `{"status":"resolved"}`, "attachConversationLabel": `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B"}`,
-		"registerNumber": rightPIN,
+		"registerNumber": rightPIN, "sendMessage": sendTo("+351910000001"),
 	}
 }
 
@@ -186,6 +200,10 @@ func TestTenancy_Lists_OnlyOwnRows(t *testing.T) {
 	}
 	for _, path := range []string{"/conversations?limit=1", "/conversations?limit=1&status=open", "/conversations?limit=1&updated_since=2020-01-01T00:00:00Z"} {
 		require.Equal(t, []string{mine["/{phone_number_id}/conversations/{id}"]}, walk(t, client, number+path))
+	}
+	message := mine["/{phone_number_id}/messages/{id}"]
+	for _, path := range []string{"/messages?limit=1", "/messages?limit=1&status=queued", "/messages?limit=1&created_after=2020-01-01T00:00:00Z"} {
+		require.Equal(t, []string{message}, walk(t, client, number+path))
 	}
 	for _, path := range []string{"/accounts?limit=1", "/accounts?limit=1&status=all"} {
 		listed := client.Get(t, path).List(t)

@@ -3,6 +3,7 @@ package cloud
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -88,8 +89,12 @@ func (c *Client) failure(given refusal, status int, r request) *provider.Error {
 	if given.UserTitle != "" {
 		title = given.UserTitle
 	}
+	known := &code
+	if code > math.MaxInt32 || code < math.MinInt32 {
+		known = nil // no code of the network is that large
+	}
 	return &provider.Error{
-		Class: found.class, Delivery: provider.NotSent, Code: found.code, ProviderCode: &code, Subcode: given.Subcode.int(),
+		Class: found.class, Delivery: provider.NotSent, Code: found.code, ProviderCode: known, Subcode: given.Subcode.int(),
 		Title: c.hide(line(string(title)), r), Details: c.hide(line(string(details)), r),
 		HTTPStatus: status, RetryAfter: found.wait, Limit: found.limit, Effect: found.effect, Missing: found.missing,
 		Trace: line(string(given.Trace)),

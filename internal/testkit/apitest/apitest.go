@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,8 @@ type Server struct {
 	API      *api.API
 	Contract *openapi.Contract
 
-	urls map[string]string
+	urls  map[string]string
+	trips atomic.Int64
 }
 
 // Options change the server. Zero fields mean the defaults.
@@ -80,7 +82,7 @@ func With(t testing.TB, options Options) *Server {
 		Logger: s.Logger, TrustedProxies: options.Proxies, Version: "test", MaxInFlight: options.MaxInFlight,
 	})
 	require.NoError(t, err)
-	server := httptest.NewUnstartedServer(tallied(t, s.API))
+	server := httptest.NewUnstartedServer(tallied(t, s.API, &s.trips))
 	server.Config.ErrorLog = slog.NewLogLogger(s.Logger.Handler(), slog.LevelError)
 	server.Start()
 	t.Cleanup(server.Close)
@@ -122,6 +124,15 @@ func (o Options) orDefaults() Options {
 
 // DatabaseURL returns the URL of a cell's database. That of main has the directory too.
 func (s *Server) DatabaseURL(cell string) string { return s.urls[cell] }
+
+// RoundTrips returns how many round trips to the databases the requests of do made. Other requests
+// must not run meanwhile. Send the same kind of request before, because the first use of a statement
+// on a connection takes a round trip more.
+func (s *Server) RoundTrips(do func()) int {
+	before := s.trips.Load()
+	do()
+	return int(s.trips.Load() - before)
+}
 
 // Client creates an organization and an API key, and returns a client with the key.
 func (s *Server) Client(t testing.TB) *Client {

@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
 // tally counts the statements of one request for each database.
@@ -23,13 +25,14 @@ type tally struct {
 type tallyKey struct{}
 
 // tallied fails the test when a request uses more than one cell, reads the directory more than
-// once, succeeds without a cell, or has a secret in its response.
-func tallied(t testing.TB, handler http.Handler) http.Handler {
+// once, succeeds without a cell, or has a secret in its response. It adds the round trips to trips.
+func tallied(t testing.TB, handler http.Handler, trips *atomic.Int64) http.Handler {
 	t.Helper()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count := &tally{statements: map[string]int{}}
 		answer := &recorder{ResponseWriter: w, mints: minting.MatchString(r.Method + " " + r.URL.Path)}
-		handler.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), tallyKey{}, count)))
+		ctx := pgtest.CountTrips(context.WithValue(r.Context(), tallyKey{}, count), trips)
+		handler.ServeHTTP(answer, r.WithContext(ctx))
 		answer.check(t, r)
 		count.mu.Lock()
 		defer count.mu.Unlock()
@@ -94,13 +97,29 @@ type touch string
 
 // TraceQueryStart counts a statement.
 func (name touch) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	name.count(ctx, 1)
+	return ctx
+}
+
+// TraceBatchStart counts the statements of a batch.
+func (name touch) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	name.count(ctx, data.Batch.Len())
+	return ctx
+}
+
+func (name touch) count(ctx context.Context, statements int) {
 	if count, ok := ctx.Value(tallyKey{}).(*tally); ok {
 		count.mu.Lock()
-		count.statements[string(name)]++
+		count.statements[string(name)] += statements
 		count.mu.Unlock()
 	}
-	return ctx
 }
 
 // TraceQueryEnd has nothing to add.
 func (touch) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TraceBatchQuery has nothing to add.
+func (touch) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+// TraceBatchEnd has nothing to add.
+func (touch) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

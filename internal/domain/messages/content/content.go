@@ -1,0 +1,169 @@
+// Package content checks the content of messages that are to be sent, and says what is kept of it.
+// The HTTP edge checks a body against the contract's schema first. Broadcasts and the dashboard have
+// no such body, so Parse checks the schema's rules again, and answers the same code and param.
+// The package reads no database; Against compares a template message with its synced template.
+package content
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// Content is the checked content of a message.
+type Content struct {
+	Type string
+	// Object is the content object with the names of the specification and with all fields that the
+	// caller sent, without blanks and needless escapes. It is what is stored and sent.
+	Object json.RawMessage
+	// Body is the text that people read: the text, the caption, the text of an interactive message,
+	// or the rendered template. It is empty for audios, reactions, and templates before Against.
+	Body string
+	// Media is set for images, documents, videos and audios.
+	Media *Media
+	// Reaction is set for reactions.
+	Reaction *Reaction
+	// Template is set for templates.
+	Template *Template
+	// Library lists every library file that the content uses, also in headers and templates. The
+	// caller looks them up.
+	Library []Reference
+}
+
+// Media is a file, given by exactly one of Link and ID.
+type Media struct {
+	Link string
+	// ID is the id of a library file (med_...).
+	ID       string
+	Caption  string
+	Filename string
+	// Voice is true for a voice note.
+	Voice bool
+}
+
+// Reaction is an emoji on a message.
+type Reaction struct {
+	// MessageID is the provider's id of the message that is reacted to.
+	MessageID string
+	// Emoji is empty when the reaction is to be removed.
+	Emoji string
+}
+
+// Template says which template is sent, and with which values.
+type Template struct {
+	// Name has no surrounding blanks.
+	Name     string
+	Language string
+	// Components is a JSON array, or nil when the message has none.
+	Components json.RawMessage
+}
+
+// Reference is a library file that the content uses.
+type Reference struct {
+	// Param is the path of the id, for the fault when there is no such file.
+	Param string
+	ID    string
+}
+
+// Parse checks the content object of a message type. The first fault in the order of the fields is
+// returned, missing fields before invalid ones.
+func Parse(kind string, object json.RawMessage) (Content, error) {
+	root, library, err := inspect(kind, object)
+	if err != nil {
+		return Content{}, err
+	}
+	content := keep(kind, root)
+	content.Library = library
+	return content, nil
+}
+
+// inspect returns the tree of an object that has no fault, and the library files in it. The rules of
+// the contract's schema come first, because the edge answers them first.
+func inspect(kind string, object json.RawMessage) (*node, []Reference, error) {
+	if err := checkKind(kind); err != nil {
+		return nil, nil, err
+	}
+	root, err := parse(kind, object)
+	if err != nil {
+		return nil, nil, err
+	}
+	var c checker
+	shapes[kind](&c, root)
+	if c.err != nil {
+		return nil, nil, c.err
+	}
+	rules[kind](&c, root)
+	return root, c.library, c.err
+}
+
+// NeedsTemplate tells whether Against must be called before the content is sent.
+func (c Content) NeedsTemplate() bool { return c.Type == provider.TypeTemplate }
+
+func checkKind(kind string) error {
+	if kind == "" {
+		return fault.Missing("type")
+	}
+	if shapes[kind] == nil {
+		return fault.Invalid("type", "must be one of text, image, document, video, audio, template, interactive, reaction")
+	}
+	return nil
+}
+
+// parse reads a content object into a tree. It is parsed as the only member of a body, so that the
+// params of syntax faults start with the type, as those of a request do.
+func parse(kind string, object json.RawMessage) (*node, error) {
+	switch {
+	case len(object) == 0:
+		return nil, fault.Missing(kind)
+	case len(object) > jsonin.MaxBodyBytes:
+		return nil, fault.New(fault.RequestTooLarge, "The content is larger than %d bytes.", jsonin.MaxBodyBytes).At(kind)
+	case !json.Valid(object): // else `{},"a":{}` would become two members of the body
+		return nil, fault.Invalid(kind, "is not valid JSON")
+	}
+	body := append([]byte(`{"`+kind+`":`), object...)
+	document, err := jsonin.Parse(append(body, '}'))
+	if err != nil {
+		return nil, err
+	}
+	return read(document.Raw()).member(kind), nil
+}
+
+// keep returns what is kept of a checked object.
+func keep(kind string, object *node) Content {
+	content := Content{Type: kind}
+	switch kind {
+	case provider.TypeText:
+		content.Body = object.member("body").text
+	case provider.TypeInteractive:
+		content.Body = object.member("body").member("text").text
+	case provider.TypeReaction:
+		content.Reaction = &Reaction{MessageID: object.string("message_id"), Emoji: object.string("emoji")}
+	case provider.TypeTemplate:
+		content.Template = keepTemplate(object)
+	default:
+		content.Media = &Media{
+			Link: object.string("link"), ID: object.string("id"), Caption: object.string("caption"), Filename: object.string("filename"),
+			Voice: object.member("voice").is(true),
+		}
+		content.Body = content.Media.Caption
+	}
+	content.Object = object.append(nil)
+	return content
+}
+
+// keepTemplate also cuts the blanks around the name in the object itself, which is sent.
+func keepTemplate(object *node) *Template {
+	name := object.member("name")
+	name.text = strings.TrimSpace(name.text)
+	template := &Template{Name: name.text, Language: object.string("language")}
+	if code := object.member("language").member("code"); code != nil {
+		template.Language = code.text
+	}
+	if components := object.member("components"); components != nil {
+		template.Components = components.append(nil)
+	}
+	return template
+}

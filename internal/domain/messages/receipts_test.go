@@ -1,0 +1,215 @@
+package messages_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/domain/conversations"
+	"github.com/parley-chat/parley/internal/domain/messages"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// received stores inbound messages of a conversation, with the provider's ids wamid.in.0 and so on.
+func (s *fixture) received(t *testing.T, count int) conversations.Conversation {
+	t.Helper()
+	conversation := s.Conversation(t, s.org, s.account)
+	for i := range count {
+		s.Clock.Move(time.Millisecond)
+		s.exec(t, `
+WITH made AS (
+    INSERT INTO messages (org_id, id, account_id, conversation_id, contact_id, direction, type, source)
+    VALUES (@org_id, ulid(@now), @account, @conversation, @contact, 'inbound', 'text', 'contact') RETURNING id
+), state AS (
+    INSERT INTO message_states (org_id, id, status, provider_id) SELECT @org_id, id, 'delivered', @provider_id FROM made
+)
+INSERT INTO provider_messages (org_id, provider_id, message_id) SELECT @org_id, @provider_id, id FROM made`, postgres.Args{
+			"now": s.Clock.Now(), "account": s.account.ID, "conversation": conversation.ID, "contact": conversation.ContactID,
+			"provider_id": fmt.Sprintf("wamid.in.%d", i),
+		})
+	}
+	s.exec(t, `UPDATE conversations SET unread_count = @unread WHERE org_id = @org_id AND id = @id`,
+		postgres.Args{"id": conversation.ID, "unread": count})
+	return conversation
+}
+
+func (s *fixture) receipts() []provider.Receipt {
+	s.net.mu.Lock()
+	defer s.net.mu.Unlock()
+	return append([]provider.Receipt(nil), s.net.receipts...)
+}
+
+func (s *fixture) awaitNoReceipt(t *testing.T) {
+	t.Helper()
+	s.await(t, "receipts are settled", func() bool {
+		return s.count(t, `SELECT count(*) FROM receipts WHERE org_id = @org_id`, nil) == 0
+	})
+}
+
+func TestMarkRead_EarlierOnesToo_SentAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	conversation := s.received(t, 4)
+	marked, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: "wamid.in.2", Typing: true})
+	require.NoError(t, err)
+	require.Equal(t, messages.Read, marked.Status)
+	found, err := s.Conversations.Get(t.Context(), s.org, s.account, conversation.ID)
+	require.NoError(t, err)
+	require.Equal(t, 1, found.UnreadCount)
+	require.Equal(t, 3, s.count(t, `SELECT count(*) FROM message_states WHERE org_id = @org_id AND status = 'read'`, nil))
+	s.awaitNoReceipt(t)
+	require.Equal(t, []provider.Receipt{{MessageID: "wamid.in.2", Typing: true}}, s.receipts())
+}
+
+func TestMarkRead_UnknownOrOutbound_Refused(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: "wamid.none"})
+	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
+	made := s.send(t, "+351910000001")
+	s.awaitStatus(t, made, messages.Sent)
+	_, err = s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: idOf(made, 1)})
+	require.Equal(t, fault.InvalidFieldValue, fault.Of(err))
+	other := s.Account(t, s.org)
+	s.received(t, 1)
+	_, err = s.Messages.MarkRead(t.Context(), s.org, other, messages.Receipt{MessageID: "wamid.in.0"})
+	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
+	require.Empty(t, s.receipts())
+}
+
+func TestMarkRead_UnknownOutcome_NotRepeated(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.received(t, 1)
+	s.net.read = func(provider.Receipt) error { panic("the call breaks") }
+	_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: "wamid.in.0"})
+	require.NoError(t, err)
+	s.awaitNoReceipt(t)
+	s.Pass(t, time.Minute)
+	s.barrier(t)
+	require.Len(t, s.receipts(), 1)
+}
+
+func TestMarkRead_OldOrBegunReceipt_Dropped(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.received(t, 2)
+	mark := func(id string) {
+		_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: id})
+		require.NoError(t, err)
+	}
+	mark("wamid.in.0")
+	s.Clock.Move(21 * time.Second)
+	mark("wamid.in.1")
+	s.exec(t, `UPDATE receipts SET begun = true WHERE org_id = @org_id AND provider_id = 'wamid.in.1'`, nil)
+	s.Work(t)
+	s.awaitNoReceipt(t)
+	require.Empty(t, s.receipts())
+}
+
+// TestMarkRead_DisconnectedMeanwhile_Dropped disconnects the number while its lane is being drained.
+func TestMarkRead_DisconnectedMeanwhile_Dropped(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.received(t, 2)
+	_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: "wamid.in.0"})
+	require.NoError(t, err)
+	s.awaitNoReceipt(t)
+	require.Len(t, s.receipts(), 1)
+	_, err = postgres.InTx(t.Context(), s.DB, s.org, func(tx *postgres.Tx) (struct{}, error) {
+		_, err := tx.Exec(t.Context(), `UPDATE accounts SET status = 'disconnected' WHERE org_id = @org_id`, nil)
+		return struct{}{}, err
+	})
+	require.NoError(t, err)
+	_, err = s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: "wamid.in.1"})
+	require.NoError(t, err)
+	s.awaitNoReceipt(t)
+	require.Len(t, s.receipts(), 1, "the second one is not sent")
+}
+
+func TestSend_ContactDeleted_NoCallNoEvent(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	made := s.send(t, "+351910000001")
+	_, err := s.Contacts.Delete(t.Context(), s.org, s.account, made.ContactID)
+	require.NoError(t, err)
+	s.Work(t)
+	s.await(t, "the row leaves the lane", func() bool {
+		return s.count(t, `SELECT count(*) FROM lane_rows WHERE id = @id`, postgres.Args{"id": made.ID}) == 0
+	})
+	s.await(t, "the message is erased", func() bool {
+		return s.count(t, `SELECT count(*) FROM messages WHERE org_id = @org_id`, nil) == 0
+	})
+	require.Empty(t, s.net.calls("+351910000001"))
+	require.Empty(t, s.told(t, made))
+}
+
+func TestErasure_EverythingOfTheMessagesGoes(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	made := s.unproved(t)
+	s.Pass(t, echoWait)
+	s.awaitStatus(t, made, messages.Sent)
+	other := s.send(t, "+351910000002")
+	s.awaitStatus(t, other, messages.Sent)
+	_, err := s.Contacts.Delete(t.Context(), s.org, s.account, made.ContactID)
+	require.NoError(t, err)
+	for table, left := range map[string]int{"messages": 1, "message_states": 1, "send_attempts": 0, "provider_messages": 1} {
+		s.await(t, table, func() bool { return s.count(t, `SELECT count(*) FROM `+table+` WHERE org_id = @org_id`, nil) == left })
+	}
+	require.Equal(t, messages.Sent, s.get(t, other).Status)
+}
+
+func TestPurge_EverythingOfTheNumberGoes(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.awaitStatus(t, s.send(t, "+351910000001"), messages.Sent)
+	s.received(t, 1)
+	s.push(t, s.status("wamid.app", provider.StatusRead, ""))
+	sibling := *s
+	sibling.account = s.Account(t, s.org)
+	kept := sibling.send(t, "+351910000001")
+	sibling.awaitStatus(t, kept, messages.Sent)
+	require.NoError(t, s.Messages.Purge(t.Context(), s.org, s.account))
+	for table, left := range map[string]int{"messages": 1, "message_states": 1, "provider_messages": 1, "parked_statuses": 0, "receipts": 0} {
+		require.Equal(t, left, s.count(t, `SELECT count(*) FROM `+table+` WHERE org_id = @org_id`, nil), table)
+	}
+	require.Equal(t, messages.Sent, sibling.get(t, kept).Status)
+}
+
+func TestMove_LanesRebuilt_NothingLost(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	made := []messages.Message{s.send(t, "+351910000001"), s.send(t, "+351910000002")}
+	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error { return s.Lanes.RebuildTx(ctx, tx) }))
+	s.Work(t)
+	for _, one := range made {
+		s.awaitStatus(t, one, messages.Sent)
+		require.Len(t, s.net.calls(*one.ToNumber), 1)
+	}
+}
+
+func TestMerge_MessagesMoveToTheOtherContact(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	byNumber := s.send(t, "+351910000001")
+	byUser := s.sendDraft(t, messages.Draft{Recipient: "PT.1234567890"})
+	s.awaitStatus(t, byNumber, messages.Sent)
+	s.awaitStatus(t, byUser, messages.Sent)
+	require.NotEqual(t, byNumber.ContactID, byUser.ContactID)
+	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+		_, err := s.Contacts.ResolveTx(ctx, tx, s.account, []contacts.Sighting{
+			{PhoneNumber: "+351910000001", BSUID: "PT.1234567890", At: s.Clock.Now()},
+		})
+		return err
+	}))
+	s.await(t, "the messages have one contact", func() bool { return s.get(t, byNumber).ContactID == s.get(t, byUser).ContactID })
+	require.Equal(t, s.get(t, byNumber).ConversationID, s.get(t, byUser).ConversationID)
+	require.Equal(t, messages.Sent, s.get(t, byUser).Status)
+}

@@ -1,0 +1,266 @@
+package messages
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/callbacks"
+	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// referenceOf is what comes back on every callback of an attempt.
+func referenceOf(id ID, attempt int) string { return id.String() + ":" + strconv.Itoa(attempt) }
+
+// parseReference reads what referenceOf printed; false for references that are not ours.
+func parseReference(text string) (id ID, attempt int, ours bool) {
+	message, number, cut := strings.Cut(text, ":")
+	id, err := ids.Parse[kind](message)
+	if !cut || err != nil {
+		return id, 0, false
+	}
+	attempt, err = strconv.Atoi(number)
+	return id, attempt, err == nil && attempt > 0
+}
+
+// notified is a status with the message that it is about. of is that message, once it is locked; nil
+// if it is not known.
+type notified struct {
+	callbacks.Inbound
+
+	status  provider.Status
+	message ID
+	attempt int
+	of      *Message
+}
+
+// StatusesTx is the consumer of the statuses of messages. A status finds its message by our
+// reference, if that message is the number's, else by the provider's id; one that finds none is
+// parked until the id is known.
+func (s *Service) StatusesTx(ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound) (left []callbacks.Inbound, err error) {
+	return s.eachNumberTx(ctx, tx, items, s.applyStatusesTx)
+}
+
+// OptOutsTx is the consumer that goes before all others, because it locks contacts: it notes which
+// contacts stopped marketing, as failed statuses say. It leaves all items to the others.
+func (s *Service) OptOutsTx(ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound) ([]callbacks.Inbound, error) {
+	var stops []callbacks.Inbound
+	for _, item := range items {
+		if status, is := item.Item.(provider.Status); is && slices.ContainsFunc(status.Errors, stopsMarketing) {
+			stops = append(stops, item)
+		}
+	}
+	_, err := s.eachNumberTx(ctx, tx, stops, s.optOutTx)
+	return items, err
+}
+
+func stopsMarketing(failed *provider.Error) bool { return failed.Effect == provider.EffectOptedOut }
+
+// eachNumberTx gives the statuses of each number to a verb, and returns all other items.
+func (s *Service) eachNumberTx(
+	ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound,
+	verb func(ctx context.Context, tx *postgres.Tx, account accounts.Account, all []*notified) error,
+) (left []callbacks.Inbound, err error) {
+	byNumber := map[string][]*notified{}
+	for _, item := range items {
+		if status, is := item.Item.(provider.Status); is {
+			byNumber[item.NumberID] = append(byNumber[item.NumberID], &notified{Inbound: item, status: status})
+		} else {
+			left = append(left, item)
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(byNumber)) {
+		account, err := s.accounts.FindTx(ctx, tx, number)
+		if fault.Of(err) == fault.ResourceNotFound {
+			continue // disconnected meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := verb(ctx, tx, account, byNumber[number]); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+func (s *Service) applyStatusesTx(ctx context.Context, tx *postgres.Tx, account accounts.Account, all []*notified) error {
+	if err := s.applyEffectsTx(ctx, tx, account.ID, nil, aboutNumber(all)); err != nil {
+		return err
+	}
+	if err := lockFoundTx(ctx, tx, account.ID, all); err != nil {
+		return err
+	}
+	b := newBook(s, account)
+	if err := b.applyAll(all, b.park); err != nil {
+		return err
+	}
+	return b.writeTx(ctx, tx)
+}
+
+// applyAll applies the statuses of known messages, then gives the others to unknown. A status may
+// have become known by another one of the same batch.
+func (b *book) applyAll(all []*notified, unknown func(*notified) error) error {
+	var others []*notified
+	for _, one := range all {
+		if one.of == nil {
+			others = append(others, one)
+		} else if err := b.apply(one.of, one); err != nil {
+			return err
+		}
+	}
+	for _, one := range others {
+		var err error
+		if message := b.named(one.status.MessageID); message != nil {
+			err = b.apply(message, one)
+		} else {
+			err = unknown(one)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockFoundTx finds the message of each status and locks it: by our reference, else by the
+// provider's id. A reference to a message of another number counts as none.
+func lockFoundTx(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []*notified) error {
+	found, err := findTx(ctx, tx, all)
+	if err != nil {
+		return err
+	}
+	if err := lockTx(ctx, tx, of, found); err != nil {
+		return err
+	}
+	var misled []*notified
+	for _, one := range found {
+		if one.of == nil && one.attempt > 0 {
+			one.message, one.attempt = ID{}, 0
+			misled = append(misled, one)
+		}
+	}
+	if found, err = byProviderIDTx(ctx, tx, misled); err != nil {
+		return err
+	}
+	return lockTx(ctx, tx, of, found)
+}
+
+func lockTx(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []*notified) error {
+	messages, err := lockMessages(ctx, tx, of, postgres.Each(all, func(n *notified) ID { return n.message }))
+	for _, one := range all {
+		one.of = messages[one.message]
+	}
+	return err
+}
+
+// findTx returns the statuses whose message is named by our reference, or known by the provider's id.
+// It locks nothing.
+func findTx(ctx context.Context, tx *postgres.Tx, all []*notified) (found []*notified, err error) {
+	var asked []*notified
+	for _, one := range all {
+		if id, attempt, ours := parseReference(one.status.Reference); ours {
+			one.message, one.attempt = id, attempt
+			found = append(found, one)
+		} else {
+			asked = append(asked, one)
+		}
+	}
+	more, err := byProviderIDTx(ctx, tx, asked)
+	return append(found, more...), err
+}
+
+// byProviderIDTx returns the statuses whose message is known by the provider's id.
+func byProviderIDTx(ctx context.Context, tx *postgres.Tx, all []*notified) (found []*notified, err error) {
+	byID, err := messagesOf(ctx, tx, postgres.Each(all, func(n *notified) string { return n.status.MessageID }))
+	for _, one := range all {
+		if id, known := byID[one.status.MessageID]; known {
+			one.message = id
+			found = append(found, one)
+		}
+	}
+	return found, err
+}
+
+// apply merges a status into a message and records its event.
+func (b *book) apply(message *Message, one *notified) error {
+	first, accepted := !message.calledBack(), message.SentAt
+	c := callback{Attempt: one.attempt, ProviderID: one.status.MessageID, Status: one.status.Status, At: b.timeOf(message, one)}
+	if len(one.status.Errors) > 0 {
+		c.Error = one.status.Errors[0]
+	}
+	before := message.ProviderID
+	announce := message.apply(c)
+	if first && accepted != nil && message.calledBack() {
+		b.counted = append(b.counted, minute{Minute: *accepted, CalledBack: 1})
+	}
+	b.change(message)
+	if before == nil || *before != one.status.MessageID {
+		b.ids = append(b.ids, providerID{ProviderID: one.status.MessageID, MessageID: message.ID})
+	}
+	if message.Source != FromContact {
+		b.proved(message)
+	}
+	if !announce {
+		return nil
+	}
+	draft, err := statusEvent(b.account, message, one)
+	if err == nil {
+		b.drafts = append(b.drafts, draft)
+	}
+	return err
+}
+
+// timeOf is when a status came about: by the provider, whose clock has whole seconds, but not before a
+// message of ours was accepted. A status without a usable time came about now.
+func (b *book) timeOf(message *Message, one *notified) time.Time {
+	at := one.status.At
+	if at.IsZero() {
+		at = b.now
+	}
+	if created := message.ID.CreatedAt(); message.Source != FromApp && at.Before(created) {
+		at = created
+	}
+	return at
+}
+
+// aboutNumber is the last failure that says something about the number itself, or nil.
+func aboutNumber(all []*notified) (about *provider.Error) {
+	for _, one := range all {
+		for _, failed := range one.status.Errors {
+			if failed.Effect == provider.EffectDisconnected || failed.Effect == provider.EffectDegraded {
+				about = failed
+			}
+		}
+	}
+	return about
+}
+
+// optOutTx notes that the contacts of messages stopped marketing.
+func (s *Service) optOutTx(ctx context.Context, tx *postgres.Tx, account accounts.Account, all []*notified) error {
+	known, err := findTx(ctx, tx, all)
+	if err != nil || len(known) == 0 {
+		return err
+	}
+	people, err := contactsOf(ctx, tx, account.ID, postgres.Each(known, func(n *notified) ID { return n.message }))
+	if err != nil {
+		return err
+	}
+	var choices []contacts.Choice
+	for _, one := range known {
+		if id, is := people[one.message]; is {
+			choices = append(choices, contacts.Choice{
+				ContactID: id, Marketing: contacts.OptedOut, Source: contacts.FromProvider, At: one.status.At,
+			})
+		}
+	}
+	return s.applyEffectsTx(ctx, tx, account.ID, choices, nil)
+}
