@@ -8,6 +8,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
+	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
 // database reads tables directly, without the product's code.
@@ -20,8 +21,8 @@ func open(ctx context.Context, url string) (database, error) {
 
 func (d database) close(ctx context.Context) { _ = d.conn.Close(ctx) }
 
-func rowsOf[T any](ctx context.Context, d database, sql string) ([]T, error) {
-	rows, err := d.conn.Query(ctx, sql)
+func rowsOf[T any](ctx context.Context, d database, sql string, args ...any) ([]T, error) {
+	rows, err := d.conn.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -35,14 +36,20 @@ type event struct {
 	Type          string
 	Audience      string
 	PhoneNumberID *string
-	Body          []byte
+	// MessageID is zero for an event that is about no message.
+	MessageID ids.Any
+	ContactID ids.Any
+	Body      []byte
 }
 
 func (c *checker) readEvents(ctx context.Context, db database) error {
-	all, err := rowsOf[event](ctx, db, `SELECT org_id, id, key, type, audience, phone_number_id, body FROM events`)
+	all, err := rowsOf[event](ctx, db, `SELECT org_id, id, key, type, audience, phone_number_id, message_id, contact_id, body FROM events`)
 	for i := range all {
 		one := &all[i]
 		c.events[one.ID.String()] = one
+		if !one.MessageID.IsZero() {
+			c.about[one.MessageID] = append(c.about[one.MessageID], one)
+		}
 		for _, mark := range marksIn(one.Body) {
 			c.marked[mark] = append(c.marked[mark], one)
 		}

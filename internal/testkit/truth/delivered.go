@@ -65,12 +65,13 @@ func (c *checker) checkChanges() {
 		}
 	}
 	for _, mark := range slices.Sorted(maps.Keys(acknowledged)) {
-		if acknowledged[mark] && len(c.marked[mark]) == 0 {
+		if acknowledged[mark] && len(c.marked[mark]) == 0 && !c.ledger.failed[mark] {
 			c.violated(Delivered, "the change %s was acknowledged and has no event", mark)
 		}
 	}
 	for _, one := range c.sortedEvents() {
-		if one.Audience == "public" && !slices.ContainsFunc(marksIn(one.Body), func(mark string) bool { _, asked := acknowledged[mark]; return asked }) {
+		if one.Audience == "public" && !c.follows(one) &&
+			!slices.ContainsFunc(marksIn(one.Body), func(mark string) bool { _, asked := acknowledged[mark]; return asked }) {
 			c.violated(Delivered, "%s, %s of %s, belongs to no change of a client", one.ID, one.Type, one.OrgID)
 		}
 	}

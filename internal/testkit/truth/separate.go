@@ -51,6 +51,7 @@ func (c *checker) scan(ctx context.Context, db database, cell string) error {
 			c.found.Tables++
 		}
 		c.found.Rows++
+		c.stored[owned{row.Org, row.ID}] = true
 		c.scanRow(cell, row, marks[row.Table])
 	})
 	for _, table := range slices.Sorted(maps.Keys(marks)) {

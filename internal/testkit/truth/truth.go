@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
@@ -31,6 +32,14 @@ type Run struct {
 	Keys []string
 	// Logs are the files with the output of the processes.
 	Logs []string
+	// Sends is the provider's own log: every message that it took.
+	Sends []Send
+	// EchoWait is PARLEY_SEND_ECHO_WAIT of the processes.
+	EchoWait time.Duration
+	// Kills is how many processes were killed. Each may forget what it counted of a quota in memory.
+	Kills int
+	// EndedAt is the end of the run by the clock of the cells. Zero: now.
+	EndedAt time.Time
 }
 
 // Call is a request to the API and its response. A client that retries adds a Call for each
@@ -80,11 +89,18 @@ type Invariant string
 
 // The invariants that are checked.
 const (
+	Readable  Invariant = "I1"
+	Settled   Invariant = "I2"
+	Copies    Invariant = "I3"
 	Once      Invariant = "I4"
+	Forward   Invariant = "I5"
 	Delivered Invariant = "I6"
 	Signed    Invariant = "I7"
 	Separate  Invariant = "I8"
+	Working   Invariant = "I9"
+	Books     Invariant = "I10"
 	Secrecy   Invariant = "I11"
+	Limits    Invariant = "I12"
 )
 
 // Violation is a violated invariant, with one sentence.
@@ -99,12 +115,26 @@ func (v Violation) String() string { return string(v.Invariant) + ": " + v.Sente
 type Found struct {
 	Violations []Violation
 	// The numbers of things that were checked.
-	Calls, Events, Deliveries, Requests, Verified, Rows, Tables int
+	Calls, Events, Deliveries, Requests, Verified, Rows, Tables, Messages int
+	// Sends is the number of entries of the provider's log. Accepted are those whose id our ledger
+	// has, Ambiguous those whose attempt it has as one without a known result.
+	Sends, Accepted, Ambiguous int
+	// Silent are the entries of attempts without a known result of which no callback was ever posted.
+	Silent int
+	// Doubled is how many messages the provider took twice or more, Extra how many entries are not the
+	// first of their message, Resent how many messages were sent again after an attempt without a known
+	// result.
+	Doubled, Extra, Resent int
 }
 
 func (f Found) String() string {
-	return fmt.Sprintf("%d violations among %d calls, %d events, %d deliveries, %d requests (%d verified in Node), %d rows of %d tables",
+	text := fmt.Sprintf("%d violations among %d calls, %d events, %d deliveries, %d requests (%d verified in Node), %d rows of %d tables",
 		len(f.Violations), f.Calls, f.Events, f.Deliveries, f.Requests, f.Verified, f.Rows, f.Tables)
+	if f.Messages+f.Sends > 0 {
+		text += fmt.Sprintf("; %d messages, of which %d were sent again; the provider took %d (%d known by id, %d ambiguous), %d messages twice",
+			f.Messages, f.Resent, f.Sends, f.Accepted, f.Ambiguous, f.Doubled)
+	}
+	return text
 }
 
 // checker holds a run and the rows that were read.
@@ -114,6 +144,9 @@ type checker struct {
 	found      Found
 	events     map[string]*event
 	marked     map[string][]*event
+	about      map[ids.Any][]*event // by message
+	ledger     ledger
+	stored     map[owned]bool
 	deliveries map[string]delivery
 	byPath     map[string]*Subscription
 	secrets    []needle
@@ -128,8 +161,11 @@ func (c *checker) violated(which Invariant, sentence string, args ...any) {
 func Check(t testing.TB, run Run) Found {
 	t.Helper()
 	c := &checker{
-		Run: run, events: map[string]*event{}, marked: map[string][]*event{}, deliveries: map[string]delivery{},
-		byPath: map[string]*Subscription{},
+		Run: run, events: map[string]*event{}, marked: map[string][]*event{}, about: map[ids.Any][]*event{},
+		deliveries: map[string]delivery{}, byPath: map[string]*Subscription{}, stored: map[owned]bool{}, ledger: newLedger(),
+	}
+	if c.EndedAt.IsZero() {
+		c.EndedAt = time.Now()
 	}
 	for i := range c.Subscriptions {
 		one := &c.Subscriptions[i]
@@ -140,7 +176,9 @@ func Check(t testing.TB, run Run) Found {
 	for _, name := range slices.Sorted(maps.Keys(c.Cells)) {
 		require.NoError(t, c.readCell(t.Context(), name), "the cell %s", name)
 	}
+	c.checkReadable()
 	c.checkOnce()
+	c.checkMessages()
 	c.checkDelivered()
 	c.checkSigned(t)
 	c.checkSeparate()
@@ -175,21 +213,20 @@ func (f Found) list() string {
 	return text.String()
 }
 
-// readCell reads the events and deliveries of a cell, then searches every row of it.
+// readCell reads the tables of a cell that are checked, then searches every row of it.
 func (c *checker) readCell(ctx context.Context, name string) error {
 	db, err := open(ctx, c.Cells[name])
 	if err != nil {
 		return err
 	}
 	defer db.close(ctx)
-	if err := c.readEvents(ctx, db); err != nil {
-		return err
-	}
-	if err := c.readDeliveries(ctx, db); err != nil {
-		return err
-	}
-	if err := c.readKeys(ctx, db); err != nil {
-		return err
+	for _, read := range []func(context.Context, database) error{
+		c.readEvents, c.readDeliveries, c.readKeys, c.readMessages, c.readAttempts, c.readCallbacks, c.readJobs, c.readLanes,
+		c.readQuotas, c.readRequests,
+	} {
+		if err := read(ctx, db); err != nil {
+			return err
+		}
 	}
 	return c.scan(ctx, db, name)
 }
