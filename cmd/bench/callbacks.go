@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/app"
-	"github.com/parley-chat/parley/internal/domain/accounts"
-	"github.com/parley-chat/parley/internal/domain/audit"
-	"github.com/parley-chat/parley/internal/provider"
 )
 
 const (
 	callbackClients = 32
 	callbackNumbers = 20
 	callbackSpan    = 5 * time.Second
+	callbackAppID   = "1"
 	callbackSecret  = "bench-app-secret"
 )
 
@@ -40,9 +38,7 @@ func pushed(name string, roles app.Roles) side {
 	return side{name, func(ctx context.Context, b *bench) sample {
 		p := newProcess(ctx, b, 1, 1)
 		for n := range callbackNumbers {
-			must(p.cell.Accounts.Attach(ctx, p.orgs[0], audit.Operator(), accounts.Draft{
-				BusinessAccountID: "200000000000001", PhoneNumberID: numberOf(n), Token: provider.NewToken("bench"),
-			}, provider.NumberState{Status: provider.NumberConnected}, time.Now()))
+			must(attach(ctx, p.cell, p.orgs[0], n))
 		}
 		p.run(ctx, b, roles)
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callbackClients}}
@@ -61,10 +57,8 @@ func pushed(name string, roles app.Roles) side {
 	}}
 }
 
-func numberOf(n int) string { return fmt.Sprintf("1%014d", n) }
-
 func callback(serial int64) []byte {
-	return fmt.Appendf(nil, `{"object":"chat_business_account","entry":[{"id":"200000000000001","changes":[{"field":"messages","value":{`+
+	return fmt.Appendf(nil, `{"object":"chat_business_account","entry":[{"id":"`+benchBusiness+`","changes":[{"field":"messages","value":{`+
 		`"messaging_product":"chat","metadata":{"display_phone_number":"351200000000","phone_number_id":"%s"},`+
 		`"statuses":[{"id":"wamid.%030d","status":"delivered","timestamp":"1773480413","recipient_id":"351910000000",`+
 		`"biz_opaque_callback_data":"msg_01KKNWJ8CD0000000000000000:1"}]}}]}]}`, numberOf(int(serial%callbackNumbers)), serial)

@@ -185,17 +185,18 @@ func (s sample) withDelays(delays []time.Duration) sample {
 type shown map[string][]sample
 
 // inTurn measures the sides one after the other, round by round, so that whatever else the
-// machine does meets all of them.
+// machine does meets all of them. It prints the steal of each side's time, and the load.
 func (b *bench) inTurn(ctx context.Context, name string, sides ...side) shown {
 	all := shown{}
 	for round := range b.rounds {
 		words := make([]string, len(sides))
 		for i, s := range sides {
+			before := readMachine()
 			one := b.once(ctx, s)
 			all[s.name] = append(all[s.name], one)
-			words[i] = s.name + " " + one.String()
+			words[i] = fmt.Sprintf("%s %s (steal %.1f %%)", s.name, one, readMachine().steal(before))
 		}
-		fmt.Fprintf(os.Stdout, "%s, round %d: %s\n", name, round+1, strings.Join(words, "; "))
+		fmt.Fprintf(os.Stdout, "%s, round %d: %s; load %s\n", name, round+1, strings.Join(words, "; "), load())
 	}
 	return all
 }

@@ -75,15 +75,20 @@ func benchDrainDense(ctx context.Context, b *bench) figures {
 			}
 			return d.drain(ctx, each*denseLanes, func() { d.work(b) })
 		}},
-		side{bare, func(ctx context.Context, b *bench) sample {
-			beside.open(ctx, 0, 0)
-			count := b.many(denseJobs)
-			client := bareRiver(beside.working.Pool(), bareWorkers, bareCooldown, barePoll, func(ids.Any) { beside.done.Load().add() })
-			bareFill(ctx, client, count)
-			b.later(func() { _ = client.Stop(context.WithoutCancel(ctx)) })
-			return beside.drain(ctx, count, func() { check(client.Start(ctx)) })
-		}})
+		beside.riverSide(bare, denseJobs))
 	return figures{"drain_dense": shown.ratio(ours, bare, rate)}
+}
+
+// riverSide works jobs that do nothing by bare River.
+func (d *draining) riverSide(name string, usual int) side {
+	return side{name, func(ctx context.Context, b *bench) sample {
+		d.open(ctx, 0, 0)
+		count := b.many(usual)
+		client := bareRiver(d.working.Pool(), bareWorkers, bareCooldown, barePoll, func(ids.Any) { d.done.Load().add() })
+		bareFill(ctx, client, count)
+		b.later(func() { _ = client.Stop(context.WithoutCancel(ctx)) })
+		return d.drain(ctx, count, func() { check(client.Start(ctx)) })
+	}}
 }
 
 // benchDrainSparse drains lanes of one row each, where a lane saves nothing, against one job

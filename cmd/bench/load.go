@@ -143,6 +143,14 @@ func (m *meter[K]) reach(key K, at time.Time) {
 	m.reached[key] = at
 }
 
+// forget starts over.
+func (m *meter[K]) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.added)
+	clear(m.reached)
+}
+
 // wait lets the last of what was added be reached.
 func (m *meter[K]) wait() {
 	for started, missing := time.Now(), true; missing && time.Since(started) < m.patience; time.Sleep(10 * time.Millisecond) {

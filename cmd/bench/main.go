@@ -43,13 +43,19 @@ func benchmarks() map[string]benchmark {
 		"deliver": {rounds: 3, parts: []part{
 			{"dense", benchDense}, {"latency", benchLatency}, {"rates", benchRates}, {"trouble", benchTrouble},
 		}},
+		"accept": {rounds: 5, parts: []part{
+			{"rate", benchAccept}, {"latency", benchAcceptLatency}, {"trips", benchAcceptTrips}, {"busy", benchAcceptBusy},
+		}},
+		"send": {rounds: 3, parts: []part{
+			{"rate", benchSend}, {"simulator", benchSendSimulator}, {"latency", benchSendLatency}, {"isolation", benchSendIsolation},
+		}},
 		"callbacks": {rounds: 3, parts: []part{{"callbacks", benchCallbacks}}},
 	}
 }
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || benchmarks()[args[0]].rounds == 0 {
-		return errors.New("usage: bench NAME, where NAME is pipeline, lanes, deliver or callbacks")
+		return errors.New("usage: bench NAME, where NAME is pipeline, lanes, deliver, callbacks, accept or send")
 	}
 	chosen := benchmarks()[args[0]]
 	given, flags := options{}, flag.NewFlagSet(args[0], flag.ContinueOnError)

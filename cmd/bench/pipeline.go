@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -61,20 +62,20 @@ func getLabels(name, address string, keys []string) side {
 			if _, err := conns[client].Write(requests[client]); err != nil {
 				return err
 			}
-			return errors.Join(readAnswer(readers[client]), ctx.Err())
+			return errors.Join(readAnswer(readers[client], http.StatusOK), ctx.Err())
 		})
 	}}
 }
 
-// readAnswer reads an answer, which must be 200, to its end.
-func readAnswer(reader *bufio.Reader) error {
-	length := -1
+// readAnswer reads an answer, which must have the status that is wanted, to its end.
+func readAnswer(reader *bufio.Reader, want int) error {
+	start, length := fmt.Appendf(nil, "HTTP/1.1 %d ", want), -1
 	for first := true; ; first = false {
 		line, err := reader.ReadSlice('\n')
 		if err != nil {
 			return err
 		}
-		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
+		if first && !bytes.HasPrefix(line, start) {
 			return fmt.Errorf("answered %q", bytes.TrimSpace(line))
 		}
 		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
