@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -23,9 +24,11 @@ type Contract struct {
 	byRoute    map[string]*Operation
 }
 
-// Load reads the embedded contract and compiles the schemas of requests. The schemas of answers
-// are compiled at their first use.
-func Load() (*Contract, error) { return load(source) }
+// Load reads the embedded contract and compiles the schemas of requests, once per process. The
+// schemas of answers are compiled at their first use.
+func Load() (*Contract, error) { return loadOnce() }
+
+var loadOnce = sync.OnceValues(func() (*Contract, error) { return load(source) }) //nolint:gochecknoglobals // read-only
 
 func load(yaml []byte) (*Contract, error) {
 	root, err := parse(yaml)

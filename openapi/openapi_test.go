@@ -160,7 +160,7 @@ func TestLoad_BadDocument_Fails(t *testing.T) {
 
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
-		if _, err := openapi.Load(); err != nil {
+		if _, err := openapi.LoadAnew(); err != nil {
 			b.Fatal(err)
 		}
 	}
