@@ -5,4 +5,4 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 PARLEY_PROOF=full go test -count=1 -v -timeout=30m -run 'TestCallbacks_' ./internal/e2e |
-  grep --line-buffered -v 'testdbconf:\|^=== '
+  grep --line-buffered -v 'database: postgres\|^=== '

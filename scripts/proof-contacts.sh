@@ -4,7 +4,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-show() { grep --line-buffered -v 'testdbconf:\|^=== '; }
+show() { grep --line-buffered -v 'database: postgres\|^=== '; }
 go test -count=1 -v -run '^TestResolver_' ./internal/domain/contacts/identity -rapid.checks=100000 | show
 export PARLEY_PROOF=full
 # One test at a time, because each measures.

@@ -6,7 +6,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 export PARLEY_PROOF=full
-show() { grep --line-buffered -v 'testdbconf:\|^=== '; }
+show() { grep --line-buffered -v 'database: postgres\|^=== '; }
 go test -count=1 -v -parallel=1 -timeout=30m \
   -run '^Test(Crash|Stop_UnderLoad|RevokedKey|RedisNotReachable|RedisKilled)_.*$' ./internal/e2e | show
 go test -count=1 -v -timeout=10m -run '^TestHandOver_' ./internal/domain/accounts | show

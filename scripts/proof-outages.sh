@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PARLEY_PROOF=full go test -count=1 -v -parallel=1 -timeout=30m \
   -run '^Test(PoolExhausted|CellDown|DirectoryDown|DatabaseDown_Requests|RedisSlow).*$' ./internal/e2e |
-  grep --line-buffered -v 'testdbconf:\|^=== '
+  grep --line-buffered -v 'database: postgres\|^=== '

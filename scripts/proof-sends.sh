@@ -7,4 +7,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # One run at a time, because each has a limit of time.
 PARLEY_PROOF=full go test -count=1 -v -parallel=1 -timeout=30m -run 'TestSends_' ./internal/e2e |
-  grep --line-buffered -v 'testdbconf:\|^=== '
+  grep --line-buffered -v 'database: postgres\|^=== '

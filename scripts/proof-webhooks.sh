@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # One test at a time, because each measures.
 PARLEY_PROOF=full go test -count=1 -v -parallel=1 -timeout=30m -run 'TestWebhooks_' ./internal/e2e |
-  grep --line-buffered -v 'testdbconf:\|^=== '
+  grep --line-buffered -v 'database: postgres\|^=== '

@@ -22,7 +22,10 @@ as_server=()
 [[ $(id -u) != 0 ]] || as_server=(runuser -u postgres --)
 server() { (cd / && "${as_server[@]}" "$@"); }
 
-directory=$(server mktemp -d /tmp/parley-postgres.XXXXXX)
+# In memory where there is enough of it: a database per test makes and deletes hundreds of thousands of files.
+base=/tmp
+[[ $(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1) -lt 8 ]] || base=/dev/shm
+directory=$(server mktemp -d "$base/parley-postgres.XXXXXX")
 data=$directory/data log=$directory/log
 cleanup() {
   server "$programs/pg_ctl" --pgdata="$data" --mode=immediate stop &>/dev/null || true

@@ -4,29 +4,18 @@ package pgtest
 
 import (
 	"context"
-	"crypto/sha256"
-	"database/sql"
-	"encoding/hex"
-	"fmt"
-	"io/fs"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	_ "github.com/jackc/pgx/v5/stdlib" // pgtestdb connects through database/sql
-	"github.com/peterldowns/pgtestdb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/schema"
 )
-
-const defaultServer = "postgres://127.0.0.1:5432/postgres"
 
 // Start is the time at which the clock of most tests starts. Test databases have partitions
 // around it.
@@ -36,20 +25,7 @@ func Start() time.Time { return time.Date(2026, 3, 14, 9, 26, 53, 589_000_000, t
 // around Start and today. The test fails when the database contains a secret at its end.
 func URL(t testing.TB) string {
 	t.Helper()
-	server := os.Getenv("PARLEY_TEST_DATABASE_URL")
-	if server == "" {
-		server = defaultServer
-	}
-	parsed, err := url.Parse(server)
-	require.NoError(t, err)
-	config := pgtestdb.Config{
-		DriverName: "pgx", Host: parsed.Hostname(), Port: parsed.Port(), User: "postgres", Database: "postgres",
-		ForceTerminateConnections: true, Options: "sslmode=disable",
-	}
-	if user := parsed.User.Username(); user != "" {
-		config.User = user
-	}
-	databaseURL := pgtestdb.Custom(t, config, migrator{}).URL()
+	databaseURL := clone(t)
 	watch(t, databaseURL)
 	return databaseURL
 }
@@ -123,51 +99,3 @@ func Tracers(t testing.TB) []pgx.QueryTracer {
 		postgres.NewLocks(schema.LockOrder(), func(fault string) { t.Errorf("lock order: %s", fault) }),
 	}
 }
-
-// migrator builds the template database: the current schema, with partitions around Start and
-// today.
-type migrator struct{}
-
-func (migrator) Hash() (string, error) {
-	digest := sha256.New()
-	fmt.Fprintln(digest, today(), schema.Partitioned())
-	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
-		err := fs.WalkDir(migrations.Files, ".", func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			content, err := fs.ReadFile(migrations.Files, path)
-			fmt.Fprintln(digest, path, len(content))
-			digest.Write(content)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(digest.Sum(nil))[:16], nil
-}
-
-func (migrator) Migrate(ctx context.Context, _ *sql.DB, config pgtestdb.Config) error {
-	for _, migrations := range []postgres.Migrations{schema.Migrations(), schema.Directory()} {
-		if _, err := postgres.Migrate(ctx, config.URL(), migrations); err != nil {
-			return err
-		}
-	}
-	db, err := postgres.Open(ctx, postgres.Config{URL: config.URL(), Name: "pgtest template"})
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if _, err := jobs.Migrate(ctx, db); err != nil {
-		return err
-	}
-	for _, around := range []time.Time{Start(), today()} {
-		if err := db.EnsurePartitions(ctx, schema.Partitioned(), around); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func today() time.Time { return time.Now().UTC().Truncate(24 * time.Hour) }
