@@ -37,9 +37,8 @@ UPDATE ` + jobs.Table + `
 SET state = 'available'
 WHERE state IN ('scheduled', 'retryable') AND scheduled_at <= $1`
 
-// Pass moves the clock and starts the jobs that became due. It waits for running jobs before,
-// because after a jump of a minute they would count as dead, and be retried at a time that the
-// test's clock may never reach.
+// Pass moves the clock and starts the jobs that became due. Before a large step it waits for running
+// jobs, because rows that a lane has taken would be too old to be called after it.
 func (w *World) Pass(t testing.TB, by time.Duration) {
 	t.Helper()
 	if by >= leap {
