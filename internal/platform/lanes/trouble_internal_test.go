@@ -140,7 +140,7 @@ func TestBadRow_NeighboursGoOn(t *testing.T) {
 				return refuse(rowsOf(tasks), unbegun)
 			},
 			Call: calling(func(context.Context, Row) testAnswer { return testAnswer{} }),
-			Settle: func(_ context.Context, _ *postgres.Tx, batch *testBatch) error {
+			Settle: func(_ context.Context, tx *postgres.Tx, batch *testBatch) error {
 				var rows []Row
 				for _, result := range batch.Results {
 					rows = append(rows, result.Row)
@@ -148,9 +148,11 @@ func TestBadRow_NeighboursGoOn(t *testing.T) {
 				if err := refuse(rows, unsettled); err != nil {
 					return err
 				}
-				for _, row := range rows {
-					done.record(row.ID)
-				}
+				tx.AfterCommit(func() {
+					for _, row := range rows {
+						done.record(row.ID)
+					}
+				})
 				return nil
 			},
 		}, nil

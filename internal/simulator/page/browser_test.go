@@ -124,10 +124,12 @@ func (f *fixture) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(f.t, chromedp.Do(f.browser, steps...))
 }
 
-// sees waits until an expression is true on the page.
+// sees waits until an expression is true on the page. While an element that it names is missing,
+// the expression throws and counts as false.
 func (f *fixture) sees(expression string) {
 	f.t.Helper()
-	_, err := chromedp.Run(f.browser, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	quiet := `(() => { try { return ` + expression + ` } catch { return false } })()`
+	_, err := chromedp.Run(f.browser, chromedp.Poll[bool](quiet, chromedp.WithPollingTimeout(patience)))
 	require.NoError(f.t, err, expression)
 }
 

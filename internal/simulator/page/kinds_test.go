@@ -78,7 +78,7 @@ func (f *fixture) open(width, height int64) {
 // shows waits until the bubble of a message fulfils an expression of `it`.
 func (f *fixture) shows(id, expression string) {
 	f.t.Helper()
-	f.sees(`((it) => it !== null && (` + expression + `))(document.querySelector('[data-id="` + id + `"]'))`)
+	f.sees(`((it) => (` + expression + `))(document.querySelector('[data-id="` + id + `"]'))`)
 }
 
 func texts(values ...string) (parameters []object) {
