@@ -32,13 +32,12 @@ func clone(t testing.TB) string {
 	require.NoError(t, err)
 	name := "parley_test_" + rand.Text()
 	// Copying the files takes a third of the time that copying through the log of the server does.
-	require.NoError(t, onServer(context.Background(), //nolint:usetesting // a cancelled copy would leave files behind
-		fmt.Sprintf(`CREATE DATABASE %q TEMPLATE %q STRATEGY file_copy`, name, from)))
+	require.NoError(t, onServer(fmt.Sprintf(`CREATE DATABASE %q TEMPLATE %q STRATEGY file_copy`, name, from)))
 	databaseURL := address(name)
 	t.Logf("database: %s", databaseURL)
 	t.Cleanup(func() {
 		if !t.Failed() {
-			require.NoError(t, onServer(context.Background(), fmt.Sprintf(`DROP DATABASE %q WITH (FORCE)`, name)))
+			require.NoError(t, onServer(fmt.Sprintf(`DROP DATABASE %q WITH (FORCE)`, name)))
 		}
 	})
 	return databaseURL
@@ -46,7 +45,7 @@ func clone(t testing.TB) string {
 
 // template returns the name of the database that tests clone. The first process that needs it makes
 // it: the current schema, with partitions around Start and today.
-var template = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // once per process
+var template = sync.OnceValues(func() (string, error) {
 	ctx := context.Background()
 	version, err := schemaVersion()
 	if err != nil {
@@ -138,7 +137,8 @@ func address(name string) string {
 }
 
 // onServer runs a statement on a connection of its own.
-func onServer(ctx context.Context, statement string) error {
+func onServer(statement string) error {
+	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, address(""))
 	if err != nil {
 		return err
