@@ -26,6 +26,7 @@ type Engine struct {
 	takes   *together.Asker[takeRequest, taken]
 	settles *together.Asker[settlement, bool]
 	looks   *together.Asker[ids.Any, struct{}]
+	gate    *fairGate
 
 	// Stopping has three steps: stopping is closed and no row starts any more; cutOff ends and
 	// calls under way are given up; working ends and drainers leave what they cannot settle.
@@ -55,6 +56,7 @@ type Engine struct {
 func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 	e := &Engine{
 		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}), crews: map[crewOf]*crew{},
+		gate:     newFairGate(transactionsAtOnce()),
 		sessions: map[*session]struct{}{}, byLane: map[ids.Any]map[*session]struct{}{}, byOrg: map[orgKind]map[*session]struct{}{},
 	}
 	e.cutOff, e.cut = context.WithCancel(context.Background())

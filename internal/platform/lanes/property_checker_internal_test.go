@@ -46,7 +46,9 @@ type simRow struct {
 	under time.Time
 	// pacedUntil is how long its last result keeps the key back.
 	pacedUntil time.Time
-	// excused rows were under way when their drainer died or lost the lane, or were cut off.
+	// excused rows were under way when their drainer died or lost the lane, or were cut off. Others were
+	// started by a drainer that a watchdog had just overtaken: it took them at its last moment, and
+	// without a Begin nothing tells it.
 	excused bool
 	// called are the attempts that were called, and begunAt is when the last one was begun.
 	called  map[int]bool
@@ -91,6 +93,8 @@ type owner struct {
 	lane *simLane
 	by   *process
 	n    int
+	// overtaken tells that a watchdog has given the lane to somebody else.
+	overtaken bool
 }
 
 // checker knows the rules, and compares what happens with them and with the database.
@@ -135,6 +139,13 @@ func (c *checker) died(p *process) { c.excuse(func(by *owner) bool { return by.b
 func (c *checker) overtaken(lanes []ids.Any) {
 	c.logf("  a watchdog takes over")
 	c.excuse(func(by *owner) bool { return slices.Contains(lanes, by.lane.ID) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, lane := range lanes {
+		for _, one := range c.lanes[lane].owners {
+			one.overtaken = true
+		}
+	}
 }
 
 func (c *checker) excuse(of func(by *owner) bool) {
@@ -236,6 +247,7 @@ func (c *checker) starts(in postgres.Scope, o *owner, row Row) {
 func (c *checker) checkStart(o *owner, row Row, waiting []waitingRow, now laneView) {
 	one := c.rows[row.ID]
 	one.tries++
+	one.excused = one.excused || o.overtaken && o.lane.work != withLedger
 	c.logf("  %s starts %s on %s, try %d, owner %d", o.by.name, one.name, o.lane.name, one.tries, o.n)
 	if one.committedAt.IsZero() {
 		c.failf("a row that was rolled back is never worked", "%s", one.name)

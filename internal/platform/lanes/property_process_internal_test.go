@@ -55,6 +55,7 @@ func (s *simulation) startProcess() *process {
 		})
 	}
 	p.engine = NewEngine(p.lanes, p.db)
+	p.engine.gate = newFairGate(1000) // a transaction that the test stops must not keep others from their stops
 	p.engine.beforeCall = func(ctx context.Context, row Row) { s.checker.beforeCall(ctx, p, row) }
 	p.lanes.engine.Store(p.engine)
 	p.dog = &watchdog{e: p.engine, seen: map[ids.Any]sighting{}}

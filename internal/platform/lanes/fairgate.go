@@ -1,0 +1,93 @@
+package lanes
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
+)
+
+// transactionsAtOnce is how many transactions of drainers run at once: as many as this machine has
+// cores. More would wait for cores, and the first transaction of an organization with them. Measured
+// with 12 at once on two cores: beside 100,000 messages of another organization a reply took 116 ms
+// in the median instead of 12 ms, for 1.4 times the messages per second.
+func transactionsAtOnce() int { return min(max(2, runtime.GOMAXPROCS(0)), mostTransactions) }
+
+// mostTransactions leaves connections of the pool for takes, heartbeats and River.
+const mostTransactions = 8
+
+// fairGate bounds the transactions at once. When all places are taken, the next place goes to the
+// organization that has the fewest.
+type fairGate struct {
+	mu      sync.Mutex
+	free    int
+	running map[ids.Org]int
+	// waiting is in the order of arrival.
+	waiting []*waiter
+}
+
+type waiter struct {
+	org      ids.Org
+	admitted chan struct{}
+}
+
+func newFairGate(places int) *fairGate { return &fairGate{free: places, running: map[ids.Org]int{}} }
+
+// enter waits for a place. The caller must leave after.
+func (g *fairGate) enter(ctx context.Context, org ids.Org) error {
+	g.mu.Lock()
+	if g.free > 0 {
+		g.free--
+		g.running[org]++
+		g.mu.Unlock()
+		return nil
+	}
+	mine := &waiter{org: org, admitted: make(chan struct{})}
+	g.waiting = append(g.waiting, mine)
+	g.mu.Unlock()
+	select {
+	case <-mine.admitted:
+		return nil
+	case <-ctx.Done():
+		g.giveUp(mine)
+		return context.Cause(ctx)
+	}
+}
+
+// giveUp forgets a waiter, or leaves if it was admitted meanwhile.
+func (g *fairGate) giveUp(mine *waiter) {
+	g.mu.Lock()
+	for i, one := range g.waiting {
+		if one == mine {
+			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
+			g.mu.Unlock()
+			return
+		}
+	}
+	g.mu.Unlock()
+	g.leave(mine.org)
+}
+
+// leave gives the place to the next.
+func (g *fairGate) leave(org ids.Org) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.running[org]--; g.running[org] == 0 {
+		delete(g.running, org)
+	}
+	if len(g.waiting) == 0 {
+		g.free++
+		return
+	}
+	next := 0
+	for i, one := range g.waiting {
+		if g.running[one.org] < g.running[g.waiting[next].org] {
+			next = i
+		}
+	}
+	admitted := g.waiting[next]
+	g.waiting = append(g.waiting[:next], g.waiting[next+1:]...)
+	g.running[admitted.org]++
+	close(admitted.admitted)
+}
