@@ -94,7 +94,7 @@ func (w *sender) currentTx(ctx context.Context, tx *postgres.Tx, version string)
 type begun struct {
 	outgoing
 
-	// Begun says that the attempt was written. If not, the one before has no known result.
+	// Begun says that the attempt was written. False: the previous attempt still has an unknown result.
 	Begun bool
 	// ContactLeft says that the contact is being erased.
 	ContactLeft bool

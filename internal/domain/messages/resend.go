@@ -20,12 +20,12 @@ const (
 	lookAgain = 2 * time.Second
 	// fewestJudged is the number of accepted attempts without which nothing is said about callbacks.
 	fewestJudged = 5
-	// judgedSpan is how long the attempts are accepted whose callbacks are counted.
+	// judgedSpan is the length of the period whose accepted attempts are counted.
 	judgedSpan = 2 * time.Minute
 )
 
-// resendTx decides about a message whose last attempt has no known result: until when it waits, or
-// zero when a new attempt was written or the message is given up (row.refusal).
+// resendTx decides about a message whose last attempt has no known result. It returns the time of the
+// next check; zero if it wrote a new attempt, or gave the message up by setting row.refusal.
 func (w *sender) resendTx(ctx context.Context, tx *postgres.Tx, row *begun, now time.Time) (wait time.Time, err error) {
 	due := row.BegunAt.Add(w.s.echoWait)
 	if now.Before(due) {

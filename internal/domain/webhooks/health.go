@@ -108,13 +108,13 @@ func steps() []time.Duration {
 
 const (
 	maxAttempts = 10
-	// youngest is the age that a delivery must have before it is given up.
-	youngest = 24 * time.Hour
+	// minDeadAge: a younger delivery is retried even after maxAttempts.
+	minDeadAge = 24 * time.Hour
 )
 
 // next is when to try again after a failed attempt; nil gives the delivery up.
 func next(created time.Time, attempt int, one outcome, now time.Time) *time.Time {
-	if attempt >= maxAttempts && now.Sub(created) >= youngest {
+	if attempt >= maxAttempts && now.Sub(created) >= minDeadAge {
 		return nil
 	}
 	all := steps()
