@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
@@ -16,6 +17,10 @@ func transactionsAtOnce() int { return min(max(2, runtime.GOMAXPROCS(0)), mostTr
 
 // mostTransactions leaves connections of the pool for takes, heartbeats and River.
 const mostTransactions = 8
+
+// longestPlace is how long a transaction keeps its place. One that waits longer, for a lock or for
+// the answer to its commit, needs no core meanwhile, and must not stop other organizations.
+const longestPlace = 100 * time.Millisecond
 
 // fairGate bounds the transactions at once. When all places are taken, the next place goes to the
 // organization that has the fewest.
@@ -34,8 +39,21 @@ type waiter struct {
 
 func newFairGate(places int) *fairGate { return &fairGate{free: places, running: map[ids.Org]int{}} }
 
-// enter waits for a place. The caller must leave after.
-func (g *fairGate) enter(ctx context.Context, org ids.Org) error {
+// enter waits for a place, and returns the function that leaves it. The place is left without it
+// after longestPlace.
+func (g *fairGate) enter(ctx context.Context, org ids.Org) (leave func(), err error) {
+	if err := g.wait(ctx, org); err != nil {
+		return nil, err
+	}
+	once := sync.OnceFunc(func() { g.leave(org) })
+	early := time.AfterFunc(longestPlace, once)
+	return func() {
+		early.Stop()
+		once()
+	}, nil
+}
+
+func (g *fairGate) wait(ctx context.Context, org ids.Org) error {
 	g.mu.Lock()
 	if g.free > 0 {
 		g.free--

@@ -21,7 +21,7 @@ func TestFairGate_AllPlacesTaken_OrganizationWithFewestIsNext(t *testing.T) {
 		var order []ids.Org
 		enter := func(org ids.Org) {
 			go func() {
-				if g.enter(t.Context(), org) == nil {
+				if g.wait(t.Context(), org) == nil {
 					order = append(order, org)
 				}
 			}()
@@ -49,12 +49,12 @@ func TestFairGate_WaitEnds_PlaceIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		org := ids.NewOrg(time.Now())
 		g := newFairGate(1)
-		require.NoError(t, g.enter(t.Context(), org))
+		require.NoError(t, g.wait(t.Context(), org))
 		stopped := errors.New("stopped")
 		for _, leaves := range []bool{false, true} {
 			ctx, stop := context.WithCancelCause(t.Context())
 			var err error
-			go func() { err = g.enter(ctx, org) }()
+			go func() { err = g.wait(ctx, org) }()
 			synctest.Wait()
 			if leaves {
 				g.leave(org)
@@ -70,5 +70,27 @@ func TestFairGate_WaitEnds_PlaceIsNotLost(t *testing.T) {
 		}
 		require.Equal(t, 1, g.free)
 		require.Empty(t, g.waiting)
+	})
+}
+
+// Transactions that wait for a lock stop another organization for 100 ms and no longer.
+func TestFairGate_TransactionsWait_PlacesAreLeftEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stuck, other := ids.NewOrg(time.Now()), ids.NewOrg(time.Now())
+		g := newFairGate(2)
+		first, err := g.enter(t.Context(), stuck)
+		require.NoError(t, err)
+		second, err := g.enter(t.Context(), stuck)
+		require.NoError(t, err)
+		started := time.Now()
+		leave, err := g.enter(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, longestPlace, time.Since(started))
+		first()
+		leave()
+		second()
+		require.Equal(t, 2, g.free, "each place is left once")
+		require.Empty(t, g.running)
 	})
 }

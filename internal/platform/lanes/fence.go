@@ -28,12 +28,13 @@ type fence struct {
 // was committed. errLost, or an error after ctx ended: it may have been committed, and the drainer
 // must stop. Any other error: it was not committed.
 func (e *Engine) ownedTx(ctx context.Context, w wake, verb func(tx *postgres.Tx, block *time.Time) error) error {
-	if err := e.gate.enter(ctx, w.Org); err != nil {
+	leave, err := e.gate.enter(ctx, w.Org)
+	if err != nil {
 		return err
 	}
-	defer e.gate.leave(w.Org)
+	defer leave()
 	var transaction string
-	_, err := postgres.InTx(ctx, e.db, w.Org, func(tx *postgres.Tx) (struct{}, error) {
+	_, err = postgres.InTx(ctx, e.db, w.Org, func(tx *postgres.Tx) (struct{}, error) {
 		lane, err := postgres.One[fence](ctx, tx, sqlFence, postgres.Args{"lane_id": w.ID, "token": w.token})
 		if errors.Is(err, postgres.ErrNoRow) {
 			return struct{}{}, errLost
