@@ -988,9 +988,6 @@ ALTER TABLE ONLY public.conversation_labels
     ADD CONSTRAINT conversation_labels_pkey PRIMARY KEY (org_id, conversation_id, label_id);
 
 ALTER TABLE ONLY public.conversations
-    ADD CONSTRAINT conversations_contact_unique UNIQUE (org_id, contact_id);
-
-ALTER TABLE ONLY public.conversations
     ADD CONSTRAINT conversations_pkey PRIMARY KEY (org_id, id);
 
 ALTER TABLE ONLY public.customers
@@ -1186,7 +1183,7 @@ CREATE INDEX accounts_due ON public.accounts USING btree (due_at);
 
 CREATE UNIQUE INDEX accounts_number ON public.accounts USING btree (org_id, phone_number_id) WHERE (deleted_at IS NULL);
 
-CREATE INDEX contact_keys_contact ON public.contact_keys USING btree (org_id, contact_id);
+CREATE INDEX contact_keys_contact ON public.contact_keys USING btree (org_id, contact_id) WHERE (contact_id IS NOT NULL);
 
 CREATE INDEX contact_labels_label ON public.contact_labels USING btree (org_id, label_id, account_id, contact_id);
 
@@ -1209,6 +1206,8 @@ CREATE INDEX contacts_username ON public.contacts USING btree (org_id, account_i
 CREATE INDEX conversation_labels_label ON public.conversation_labels USING btree (org_id, label_id, account_id, conversation_id);
 
 CREATE INDEX conversations_assignee ON public.conversations USING btree (org_id, account_id, assignee_id, recent_at DESC, id DESC) WHERE ((departure IS NULL) AND (assignee_id IS NOT NULL));
+
+CREATE UNIQUE INDEX conversations_contact_unique ON public.conversations USING btree (org_id, contact_id) WHERE (contact_id IS NOT NULL);
 
 CREATE INDEX conversations_joined ON public.conversations USING btree (org_id, joined_into) WHERE (joined_into IS NOT NULL);
 
@@ -1236,9 +1235,9 @@ CREATE INDEX lane_rows_parked ON public.lane_rows USING btree (lane_id, key, pri
 
 CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
 
-CREATE INDEX messages_account ON ONLY public.messages USING btree (org_id, account_id, id);
+CREATE INDEX messages_account ON ONLY public.messages USING btree (org_id, account_id, id) WHERE (account_id IS NOT NULL);
 
-CREATE INDEX messages_conversation ON ONLY public.messages USING btree (org_id, conversation_id, id);
+CREATE INDEX messages_conversation ON ONLY public.messages USING btree (org_id, conversation_id, id) WHERE (conversation_id IS NOT NULL);
 
 CREATE INDEX parked_statuses_due ON public.parked_statuses USING btree (due_at);
 
@@ -1252,11 +1251,11 @@ CREATE INDEX templates_provider ON public.templates USING btree (org_id, provide
 
 CREATE INDEX templates_status ON public.templates USING btree (org_id, account_id, status, id);
 
-CREATE INDEX webhook_attempts_delivery ON ONLY public.webhook_attempts USING btree (org_id, delivery_id, attempt);
+CREATE INDEX webhook_attempts_delivery ON ONLY public.webhook_attempts USING btree (org_id, delivery_id, attempt) WHERE (delivery_id IS NOT NULL);
 
-CREATE INDEX webhook_deliveries_event ON ONLY public.webhook_deliveries USING btree (org_id, event_key, id);
+CREATE INDEX webhook_deliveries_event ON ONLY public.webhook_deliveries USING btree (org_id, event_key, id) WHERE (event_key IS NOT NULL);
 
-CREATE INDEX webhook_deliveries_subscription ON ONLY public.webhook_deliveries USING btree (org_id, subscription_id, id);
+CREATE INDEX webhook_deliveries_subscription ON ONLY public.webhook_deliveries USING btree (org_id, subscription_id, id) WHERE (subscription_id IS NOT NULL);
 
 CREATE INDEX webhook_deliveries_troubled ON ONLY public.webhook_deliveries USING btree (org_id, id) WHERE troubled;
 

@@ -142,3 +142,23 @@ func TestNewID_InAStatement_IsInlined(t *testing.T) {
 	}
 	require.Len(t, seen, 1000)
 }
+
+// While a table is small the planner takes any index that starts with the organization, and a
+// prepared statement keeps that plan when the table has grown. A predicate on its own column keeps
+// an index from statements that do not name the column.
+func TestIndexesOfLargeTables_BesidesThePrimaryKey_ArePartial(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Open(t)
+	type index struct{ Relation, Name string }
+	whole, err := postgres.Many[index](t.Context(), db.System("catalogue"), `
+		SELECT indrelid::regclass::text AS relation, indexrelid::regclass::text AS name
+		FROM pg_index
+		WHERE indpred IS NULL
+		  AND NOT indisprimary
+		  AND indrelid::regclass::text = ANY (@tables)`, postgres.Args{"tables": []string{
+		"contacts", "contact_keys", "conversations", "messages", "message_states", "send_attempts",
+		"events", "webhook_deliveries", "webhook_attempts",
+	}})
+	require.NoError(t, err)
+	require.Empty(t, whole)
+}

@@ -53,7 +53,7 @@ RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at`
 	sqlInsertSaid = `
 FROM unnest(@contact_ids::uuid[], @ids::uuid[], @counts::integer[], @ats::timestamptz[], @lasts::uuid[])
     AS given (contact_id, id, count, at, last)
-ON CONFLICT (org_id, contact_id) DO UPDATE
+ON CONFLICT (org_id, contact_id) WHERE contact_id IS NOT NULL DO UPDATE
 SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),
     last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
         THEN EXCLUDED.last_message_id ELSE conversations.last_message_id END,`
