@@ -149,17 +149,20 @@ func New(deps Deps) (*Cell, error) {
 // wire creates the messages, and tells services what others do for them.
 func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 	c.Messages = messages.New(messages.Deps{
-		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Accounts: c.Accounts, Templates: c.Templates,
+		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Orgs: c.Orgs, Accounts: c.Accounts, Templates: c.Templates,
 		Contacts: c.Contacts, Conversations: c.Conversations, Callbacks: c.Callbacks, Events: c.Events, Quota: c.Quota,
 		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
 	})
 	c.Accounts.OnConnect(c.Messages.OpenLaneTx)
 	c.Quota.CountWith(c.Messages.CountAccepted)
-	// In the order of locks (ARCHITECTURE.md): a consumer that locks contacts goes before all others, then
-	// templates, then accounts, then messages.
-	c.Callbacks.Consume(
-		c.Messages.OptOutsTx, callbacks.OneByOne(c.Templates.NotifiedTx), callbacks.OneByOne(c.Accounts.NotifiedTx), c.Messages.StatusesTx,
-	)
+	// In the order of locks (ARCHITECTURE.md): contacts and conversations, then templates, then accounts,
+	// then messages.
+	c.Callbacks.Consume(func() []callbacks.Consumer {
+		arrivals := c.Messages.Arrivals()
+		return []callbacks.Consumer{
+			arrivals.PeopleTx, callbacks.OneByOne(c.Templates.NotifiedTx), callbacks.OneByOne(c.Accounts.NotifiedTx), arrivals.MessagesTx,
+		}
+	})
 	c.Accounts.OnPurge(
 		c.Messages.Purge, c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
 	)

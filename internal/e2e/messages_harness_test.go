@@ -119,7 +119,9 @@ func (f *sendFixture) wrote(t *testing.T, to sender, phone string) {
 	contact, err := f.home.Contacts.Create(t.Context(), to.org, to.account, contacts.Draft{PhoneNumber: &phone})
 	require.NoError(t, err)
 	_, err = postgres.InTx(t.Context(), f.home.DB, to.org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
-		return f.home.Conversations.ReceivedTx(t.Context(), tx, to.account, []conversations.Message{{ContactID: contact.ID, At: time.Now()}})
+		return f.home.Conversations.SaidTx(t.Context(), tx, to.account, []conversations.Message{
+			{ContactID: contact.ID, At: time.Now(), Inbound: true},
+		})
 	})
 	require.NoError(t, err)
 }

@@ -64,10 +64,10 @@ func (s *Service) settleTx(ctx context.Context, tx *postgres.Tx, all []received)
 
 // applyTx gives items to the consumers, and sets aside those that no consumer takes.
 func (s *Service) applyTx(ctx context.Context, tx *postgres.Tx, items []Inbound) (err error) {
-	for _, consume := range s.consumers {
-		if len(items) == 0 {
-			return nil
-		}
+	if len(items) == 0 {
+		return nil
+	}
+	for _, consume := range s.consumers() {
 		if items, err = consume(ctx, tx, items); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ type Service struct {
 	lanes     *lanes.Lanes
 	parser    provider.Callbacks
 	logger    *slog.Logger
-	consumers []Consumer
+	consumers func() []Consumer
 	stores    *together.Asker[[]Part, []Outcome]
 }
 
@@ -51,10 +51,11 @@ func New(deps Deps) *Service {
 	return s
 }
 
-// Consume sets the consumers. It must be called before lanes are drained. The consumers of a batch share
-// a transaction and run in the given order, which must be that of their locks (ARCHITECTURE.md): a
-// consumer that resolves contacts comes before those that lock conversations, templates or accounts.
-func (s *Service) Consume(consumers ...Consumer) { s.consumers = consumers }
+// Consume sets the function that makes the consumers of one batch. It must be called before lanes are
+// drained. The consumers of a batch share a transaction and run in the given order, which must be that
+// of their locks (ARCHITECTURE.md): a consumer that resolves contacts comes before those that lock
+// conversations, templates or accounts. Two consumers of a batch may share what the first one found.
+func (s *Service) Consume(consumers func() []Consumer) { s.consumers = consumers }
 
 // Store stores the parts of one callback and returns the outcome of each. Requests that arrive
 // at the same time share a transaction.

@@ -208,6 +208,13 @@ func (c *Contact) wants(state Marketing, source string, at time.Time) {
 	}
 }
 
+// choose sets what the contact wants, unless a later choice is known.
+func (c *Contact) choose(state Marketing, source string, at time.Time) {
+	if newer := c.MarketingAt == nil || !at.Before(*c.MarketingAt); newer && state != c.Marketing {
+		c.wants(state, source, at)
+	}
+}
+
 // advance moves UpdatedAt forward by a millisecond at least, also when the clock stands still or
 // steps back.
 func (c *Contact) advance(now time.Time) {

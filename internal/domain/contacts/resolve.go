@@ -13,10 +13,10 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// ResolveTx finds the contacts of sightings, in their order. It makes contacts that are missing,
-// updates identifiers and merges contacts that turn out to be one person. Where nothing changes
-// it runs one statement and locks nothing. Call it once in a transaction, before anything that locks:
-// keys come before contacts, and contacts before conversations.
+// ResolveTx finds the contacts of sightings, in their order. It makes contacts that are missing
+// (of a sighting with Known it returns a contact without an id instead), updates identifiers and merges
+// contacts that turn out to be one person. Where nothing changes it runs one statement and
+// locks nothing. Call it once in a transaction, before anything that locks: keys come before contacts, and contacts before conversations.
 func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) ([]Contact, error) {
 	held := locks{keys: map[string]bool{}, contacts: map[ID]bool{}}
 	for range 4 {
@@ -37,7 +37,12 @@ func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Ac
 				return nil, err
 			}
 		}
-		return postgres.Each(seen, func(p *person) Contact { return p.Contact }), nil
+		return postgres.Each(seen, func(p *person) (found Contact) {
+			if p != nil {
+				found = p.Contact
+			}
+			return found
+		}), nil
 	}
 	return nil, postgres.ErrAgain
 }
@@ -138,11 +143,19 @@ func (b *batch) apply(sightings []Sighting) []*person {
 		}
 	}
 	for i, s := range sightings {
-		if p := found[i]; !s.Addressed || p.New() {
+		if p := found[i]; p != nil && (!s.Addressed || p.New()) {
 			byID[p.Last().ID].fillName(s.Name)
 		}
+		if p := found[i]; p != nil && s.Marketing != "" {
+			byID[p.Last().ID].choose(Marketing(s.Marketing), s.Source, s.At)
+		}
 	}
-	return postgres.Each(found, func(p *identity.Person) *person { return byID[p.Last().ID] })
+	return postgres.Each(found, func(p *identity.Person) *person {
+		if p == nil {
+			return nil
+		}
+		return byID[p.Last().ID]
+	})
 }
 
 // unite fills what the contact lacks from one that was merged into it. The later choice about

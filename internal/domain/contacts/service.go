@@ -193,9 +193,8 @@ func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choic
 	for _, contact := range known {
 		before := contact.Marketing
 		for _, choice := range choices {
-			newer := contact.MarketingAt == nil || !choice.At.Before(*contact.MarketingAt)
-			if choice.ContactID == contact.ID && newer && choice.Marketing != contact.Marketing {
-				contact.wants(choice.Marketing, choice.Source, choice.At)
+			if choice.ContactID == contact.ID {
+				contact.choose(choice.Marketing, choice.Source, choice.At)
 			}
 		}
 		if contact.Marketing != before {

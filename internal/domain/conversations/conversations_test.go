@@ -42,17 +42,17 @@ type messageKind struct{}
 
 func (messageKind) Prefix() string { return "msg_" }
 
-type say = func(context.Context, *postgres.Tx, accounts.Account, []conversations.Message) ([]conversations.Thread, error)
-
-func (b fixture) said(t *testing.T, how say, messages ...conversations.Message) []conversations.Thread {
+func (b fixture) said(t *testing.T, messages ...conversations.Message) []conversations.Thread {
 	t.Helper()
-	threads, err := b.trySay(t.Context(), how, messages...)
+	threads, err := b.trySay(t.Context(), messages...)
 	require.NoError(t, err)
 	return threads
 }
 
-func (b fixture) trySay(ctx context.Context, how say, messages ...conversations.Message) ([]conversations.Thread, error) {
-	return postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]conversations.Thread, error) { return how(ctx, tx, b.account, messages) })
+func (b fixture) trySay(ctx context.Context, messages ...conversations.Message) ([]conversations.Thread, error) {
+	return postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
+		return b.Conversations.SaidTx(ctx, tx, b.account, messages)
+	})
 }
 
 func (b fixture) get(t *testing.T, id conversations.ID) conversations.Conversation {
@@ -60,6 +60,31 @@ func (b fixture) get(t *testing.T, id conversations.ID) conversations.Conversati
 	conversation, err := b.Conversations.Get(t.Context(), b.org, b.account, id)
 	require.NoError(t, err)
 	return conversation
+}
+
+// known is what a conversation should show.
+type known struct {
+	id            conversations.ID
+	status        conversations.Status
+	unread        int
+	last, inbound *time.Time
+	lastID        ids.Any
+	updated       time.Time
+}
+
+func (k *known) say(m conversations.Message) {
+	if k.last == nil || !m.At.Before(*k.last) {
+		k.last, k.lastID = &m.At, m.ID
+	}
+	if m.Inbound {
+		k.unread, k.status = k.unread+1, conversations.Open
+		if k.inbound == nil || m.At.After(*k.inbound) {
+			k.inbound = &m.At
+		}
+	}
+	if m.Read {
+		k.unread = 0
+	}
 }
 
 // TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount compares with a model: whatever is said in whatever batches, a
@@ -71,63 +96,44 @@ func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 	for range 5 {
 		people = append(people, b.Contact(t, b.org, b.account).ID)
 	}
-	type known struct {
-		id            conversations.ID
-		status        conversations.Status
-		unread        int
-		last, inbound *time.Time
-		lastID        ids.Any
-		updated       time.Time
-	}
 	model := map[contacts.ID]*known{}
-	later := func(a *time.Time, b time.Time) *time.Time {
-		if a != nil && a.After(b) {
-			return a
-		}
-		return &b
-	}
 	rapid.Check(t, func(r *rapid.T) {
-		inbound := rapid.Bool().Draw(r, "inbound")
 		var messages []conversations.Message
 		for range rapid.IntRange(1, 6).Draw(r, "messages") {
+			inbound := rapid.Bool().Draw(r, "inbound")
 			messages = append(messages, conversations.Message{
 				ID:        ids.New[messageKind](b.Clock.Now()).Any(),
 				ContactID: rapid.SampledFrom(people).Draw(r, "contact"),
 				At:        b.Clock.Now().Add(time.Duration(rapid.IntRange(-20, 5).Draw(r, "at")) * time.Second),
+				Inbound:   inbound,
 				Read:      !inbound && rapid.Bool().Draw(r, "read"),
+				Reaction:  rapid.IntRange(0, 3).Draw(r, "reaction") == 0,
 			})
 		}
 		b.Clock.Move(time.Duration(rapid.IntRange(0, 1).Draw(r, "pause")) * time.Second)
-		how := b.Conversations.SentTx
-		if inbound {
-			how = b.Conversations.ReceivedTx
+		before := map[contacts.ID]int{}
+		for id, k := range model {
+			before[id] = k.unread
 		}
-		threads := b.said(t, how, messages...)
+		threads, touched := b.said(t, messages...), map[contacts.ID]bool{}
 		for i, m := range messages {
 			k := model[m.ContactID]
 			if k == nil {
 				k = &known{id: threads[i].ID, status: conversations.Open}
-				model[m.ContactID] = k
+				model[m.ContactID], touched[m.ContactID] = k, true
 			}
-			if k.last == nil || !m.At.Before(*k.last) {
-				k.lastID = m.ID
-			}
-			if k.last = later(k.last, m.At); inbound {
-				k.inbound, k.status = later(k.inbound, m.At), conversations.Open
-				k.unread++
+			require.Equal(r, before[m.ContactID], threads[i].UnreadBefore)
+			if !m.Reaction {
+				k.say(m)
+				touched[m.ContactID] = true
 			}
 			require.Equal(r, m.ContactID, threads[i].ContactID)
 			require.Equal(r, k.id, threads[i].ID, "one conversation for ever")
 		}
 		for _, m := range messages {
-			if m.Read {
-				model[m.ContactID].unread = 0
-			}
-		}
-		for _, m := range messages {
 			k, is := model[m.ContactID], b.get(t, model[m.ContactID].id)
 			require.Equal(r, []any{k.status, k.unread, k.last, k.inbound}, []any{is.Status, is.UnreadCount, is.LastMessageAt, is.LastInboundAt})
-			require.True(r, is.UpdatedAt.After(k.updated), "time goes on with each change")
+			require.Equal(r, touched[m.ContactID], is.UpdatedAt.After(k.updated), "time goes on with each change")
 			last, err := postgres.One[ids.Any](t.Context(), b.DB.Of(b.org),
 				`SELECT last_message_id FROM conversations WHERE org_id = @org_id AND id = @id`, postgres.Args{"id": k.id})
 			require.NoError(r, err)
@@ -189,10 +195,10 @@ func TestService_SaidTx_Concurrent_NothingLost(t *testing.T) {
 			for batch := range batches {
 				var messages []conversations.Message
 				for i := range size {
-					messages = append(messages, conversations.Message{ContactID: people[(worker*5+batch*3+i*7)%10], At: b.Clock.Now()})
+					messages = append(messages, conversations.Message{ContactID: people[(worker*5+batch*3+i*7)%10], At: b.Clock.Now(), Inbound: true})
 				}
 				failed <- patiently(func() error {
-					_, err := b.trySay(ctx, b.Conversations.ReceivedTx, messages...)
+					_, err := b.trySay(ctx, messages...)
 					return err
 				})
 			}
@@ -224,7 +230,7 @@ func TestService_SaidTx_ContactDeleted_TransactionRunsAgain(t *testing.T) {
 	made := b.Conversation(t, b.org, b.account)
 	_, err := b.Contacts.Delete(ctx, b.org, b.account, made.ContactID)
 	require.NoError(t, err)
-	_, err = b.trySay(ctx, b.Conversations.ReceivedTx, conversations.Message{ContactID: made.ContactID, At: b.Clock.Now()})
+	_, err = b.trySay(ctx, conversations.Message{ContactID: made.ContactID, At: b.Clock.Now()})
 	require.ErrorIs(t, err, postgres.ErrAgain)
 	require.Equal(t, fault.ServiceUnavailable, fault.Of(err))
 
@@ -240,7 +246,7 @@ func TestService_SaidTx_ContactDeleted_TransactionRunsAgain(t *testing.T) {
 				return nil, err
 			}
 		}
-		return b.Conversations.ReceivedTx(ctx, tx, b.account, []conversations.Message{{ContactID: found[0].ID, At: b.Clock.Now()}})
+		return b.Conversations.SaidTx(ctx, tx, b.account, []conversations.Message{{ContactID: found[0].ID, At: b.Clock.Now()}})
 	})
 	require.NoError(t, err)
 	require.Equal(t, 2, tries)

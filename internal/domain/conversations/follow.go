@@ -26,7 +26,7 @@ func (s *Service) contactsChangedTx(ctx context.Context, tx *postgres.Tx, change
 }
 
 func lockOf(ctx context.Context, tx *postgres.Tx, of []contacts.ID) error {
-	_, err := postgres.Many[ID](ctx, tx, sqlLockOf, postgres.Args{"contact_ids": of})
+	_, err := tx.Exec(ctx, sqlLockOf, postgres.Args{"contact_ids": of})
 	return err
 }
 

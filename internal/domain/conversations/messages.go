@@ -20,9 +20,13 @@ type Message struct {
 	ContactID contacts.ID
 	// At is when it was sent.
 	At time.Time
+	// Inbound is true for a message that the contact sent: it is unread, and opens the conversation.
+	Inbound bool
 	// Read is true for a message that was sent on the phone or in the dashboard, where the
 	// conversation is shown: all messages before it are read.
 	Read bool
+	// Reaction is true for a reaction: it needs a conversation and changes nothing of it.
+	Reaction bool
 }
 
 // Thread is the conversation that a message belongs to.
@@ -33,24 +37,15 @@ type Thread struct {
 	AssigneeID *orgs.UserID
 	// LastInboundAt is when the contact last wrote; nil if never.
 	LastInboundAt *time.Time
+	// UnreadBefore is how many messages were unread before this one and those given with it.
+	UnreadBefore int
 }
 
-// ReceivedTx updates the conversations of messages that contacts sent: it makes those that are
-// missing and opens them again. It returns the thread of each message. For any number of messages it
+// SaidTx updates the conversations of messages: it makes those that are missing, and opens those again
+// in which a contact wrote. It returns the thread of each message. For any number of messages it
 // takes one statement if all conversations exist, else two. It locks the conversations in the order
 // of their ids.
-func (s *Service) ReceivedTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
-	return s.saidTx(ctx, tx, of, messages, sqlUpdateReceived, sqlInsertReceived)
-}
-
-// SentTx is ReceivedTx for messages that were sent to contacts. It opens no conversation again.
-func (s *Service) SentTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
-	return s.saidTx(ctx, tx, of, messages, sqlUpdateSent, sqlInsertSent)
-}
-
-func (s *Service) saidTx(
-	ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message, update, insert string,
-) ([]Thread, error) {
+func (s *Service) SaidTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []Message) ([]Thread, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
@@ -61,13 +56,10 @@ func (s *Service) saidTx(
 			one = &exchange{contact: message.ContactID, id: ids.New[kind](s.clock.Now())}
 			byContact[message.ContactID] = one
 		}
-		one.count, one.read = one.count+1, one.read || message.Read
-		if !message.At.Before(one.at) {
-			one.at, one.last = message.At, message.ID
-		}
+		one.add(message)
 	}
 	all := slices.SortedFunc(maps.Values(byContact), func(a, b *exchange) int { return a.contact.Any().Compare(b.contact.Any()) })
-	threads, err := putConversations(ctx, tx, of.ID, all, s.clock.Now(), update, insert)
+	threads, err := putConversations(ctx, tx, of.ID, all, s.clock.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +104,10 @@ func (s *Service) LockUnreadTx(ctx context.Context, tx *postgres.Tx, id ID) (int
 	return lockUnread(ctx, tx, id)
 }
 
+// Label is a label of a conversation, in short.
+type Label = labels.Summary
+
 // LabelsTx returns the labels of conversations.
-func (s *Service) LabelsTx(ctx context.Context, tx *postgres.Tx, conversations []ID) (map[ID][]labels.Summary, error) {
+func (s *Service) LabelsTx(ctx context.Context, tx *postgres.Tx, conversations []ID) (map[ID][]Label, error) {
 	return labelsOf(ctx, tx, conversations)
 }

@@ -90,8 +90,7 @@ func TestListConversations_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	for name, test := range map[string]struct{ sql, uses string }{
 		"one":        {sqlOne, "conversations_pkey"},
 		"of contact": {sqlLockOf, "(contact_id = wanted.contact_id)"},
-		"received":   {sqlUpdateReceived, "(contact_id = wanted.contact_id)"},
-		"sent":       {sqlUpdateSent, "(contact_id = wanted.contact_id)"},
+		"said":       {sqlUpdateSaid, "(contact_id = wanted.contact_id)"},
 	} {
 		plan := answeredByItsOwn(t, url, name, test.sql)
 		require.Contains(t, plan, test.uses, name)

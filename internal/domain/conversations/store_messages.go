@@ -15,7 +15,7 @@ const (
 	// The inner query finds the ids by the index on contact_id; the planner would otherwise read all
 	// conversations of an organization in the order of their ids.
 	sqlLockOf = `
-SELECT id
+SELECT id, unread_count
 FROM conversations
 WHERE org_id = @org_id
   AND contact_id = ANY (@contact_ids)
@@ -33,65 +33,74 @@ WITH held AS MATERIALIZED (` + sqlLockOf + `
 )
 UPDATE conversations c
 SET last_message_at = greatest(c.last_message_at, given.at),
-    last_message_id = CASE WHEN given.at >= coalesce(c.last_message_at, given.at) THEN given.last ELSE c.last_message_id END,`
-	sqlUpdateSaidWhere = `
-    updated_at = greatest(@now, c.updated_at + interval '1 millisecond')
-FROM unnest(@contact_ids::uuid[], @counts::integer[], @ats::timestamptz[], @lasts::uuid[]) AS given (contact_id, count, at, last)
+    last_message_id = CASE WHEN given.at >= coalesce(c.last_message_at, given.at) THEN given.last ELSE c.last_message_id END,
+    last_inbound_at = greatest(c.last_inbound_at, given.inbound_at),
+    unread_count = CASE WHEN given.reads THEN 0 ELSE c.unread_count END + given.unread,
+    status = CASE WHEN given.inbound_at IS NOT NULL THEN 'open' ELSE c.status END,
+    updated_at = CASE WHEN given.at IS NULL THEN c.updated_at ELSE greatest(@now, c.updated_at + interval '1 millisecond') END
+FROM unnest(@contact_ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[], @reads::boolean[])
+    AS given (contact_id, at, last, inbound_at, unread, reads)
 WHERE c.org_id = @org_id
   AND c.id = ANY (ARRAY (SELECT id FROM held))
   AND c.contact_id = given.contact_id
   AND c.departure IS NULL
-RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at`
-	sqlUpdateReceived = sqlUpdateSaid + `
-    last_inbound_at = greatest(c.last_inbound_at, given.at),
-    unread_count = c.unread_count + given.count,
-    status = 'open',` + sqlUpdateSaidWhere
-	sqlUpdateSent = sqlUpdateSaid + `
-    unread_count = CASE WHEN c.contact_id = ANY (@read_in) THEN 0 ELSE c.unread_count END,` + sqlUpdateSaidWhere
+RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at,
+    (SELECT unread_count FROM held WHERE held.id = c.id) AS unread_before`
 
 	// For conversations that were missing a moment ago; another transaction may have made them since.
 	sqlInsertSaid = `
-FROM unnest(@contact_ids::uuid[], @ids::uuid[], @counts::integer[], @ats::timestamptz[], @lasts::uuid[])
-    AS given (contact_id, id, count, at, last)
+INSERT INTO conversations
+    (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, last_inbound_at, updated_at)
+SELECT @org_id, id, @account_id, contact_id, 'open', unread, at, last, inbound_at, @now
+FROM unnest(@contact_ids::uuid[], @ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[])
+    AS given (contact_id, id, at, last, inbound_at, unread)
 ON CONFLICT (org_id, contact_id) WHERE contact_id IS NOT NULL DO UPDATE
 SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),
     last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
-        THEN EXCLUDED.last_message_id ELSE conversations.last_message_id END,`
-	sqlInsertSaidWhere = `
+        THEN EXCLUDED.last_message_id ELSE conversations.last_message_id END,
+    last_inbound_at = greatest(conversations.last_inbound_at, EXCLUDED.last_inbound_at),
+    unread_count = CASE WHEN conversations.contact_id = ANY (@read_in) THEN 0 ELSE conversations.unread_count END + EXCLUDED.unread_count,
+    status = CASE WHEN EXCLUDED.last_inbound_at IS NOT NULL THEN 'open' ELSE conversations.status END,
     updated_at = greatest(@now, conversations.updated_at + interval '1 millisecond')
 WHERE conversations.departure IS NULL
-RETURNING id, contact_id, status, assignee_id, last_inbound_at`
-	sqlInsertReceived = `
-INSERT INTO conversations
-    (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, last_inbound_at, updated_at)
-SELECT @org_id, id, @account_id, contact_id, 'open', count, at, last, at, @now` + sqlInsertSaid + `
-    last_inbound_at = greatest(conversations.last_inbound_at, EXCLUDED.last_inbound_at),
-    unread_count = conversations.unread_count + EXCLUDED.unread_count,
-    status = 'open',` + sqlInsertSaidWhere
-	sqlInsertSent = `
-INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, updated_at)
-SELECT @org_id, id, @account_id, contact_id, 'open', 0, at, last, @now` + sqlInsertSaid + `
-    unread_count = CASE WHEN conversations.contact_id = ANY (@read_in) THEN 0 ELSE conversations.unread_count END,` + sqlInsertSaidWhere
+RETURNING id, contact_id, status, assignee_id, last_inbound_at, 0 AS unread_before`
 )
 
 // exchange is the messages of one contact.
 type exchange struct {
 	contact contacts.ID
 	// id is for the conversation, should it be missing.
-	id    ID
-	count int
-	// at is when the last of them was sent, last its id.
-	at   time.Time
-	last ids.Any
-	read bool
+	id ID
+	// at is when the last of them was sent, last its id; nil if there are only reactions. inboundAt is
+	// when the contact wrote last.
+	at, inboundAt *time.Time
+	last          ids.Any
+	// unread counts the inbound ones after the last one with Read; read tells that there is such a one.
+	unread int
+	read   bool
 }
 
-// putConversations updates the conversations of contacts and inserts those that are missing, by the
-// statements for received or for sent messages.
-func putConversations(
-	ctx context.Context, tx *postgres.Tx, of accounts.ID, all []*exchange, now time.Time, update, insert string,
-) ([]Thread, error) {
-	threads, err := postgres.Many[Thread](ctx, tx, update, saidArgs(of, all, now))
+func (e *exchange) add(message Message) {
+	if message.Reaction {
+		return
+	}
+	if e.at == nil || !message.At.Before(*e.at) {
+		e.at, e.last = &message.At, message.ID
+	}
+	if message.Inbound {
+		e.unread++
+		if e.inboundAt == nil || message.At.After(*e.inboundAt) {
+			e.inboundAt = &message.At
+		}
+	}
+	if message.Read {
+		e.read, e.unread = true, 0
+	}
+}
+
+// putConversations updates the conversations of contacts and inserts those that are missing.
+func putConversations(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []*exchange, now time.Time) ([]Thread, error) {
+	threads, err := postgres.Many[Thread](ctx, tx, sqlUpdateSaid, saidArgs(of, all, now))
 	if err != nil || len(threads) == len(all) {
 		return threads, err
 	}
@@ -100,7 +109,7 @@ func putConversations(
 		updated[thread.ContactID] = true
 	}
 	missing := slices.DeleteFunc(slices.Clone(all), func(e *exchange) bool { return updated[e.contact] })
-	inserted, err := postgres.Many[Thread](ctx, tx, insert, saidArgs(of, missing, now))
+	inserted, err := postgres.Many[Thread](ctx, tx, sqlInsertSaid, saidArgs(of, missing, now))
 	return append(threads, inserted...), err
 }
 
@@ -108,9 +117,11 @@ func saidArgs(of accounts.ID, all []*exchange, now time.Time) postgres.Args {
 	args := postgres.Columns(all,
 		postgres.Col("contact_ids", func(e *exchange) contacts.ID { return e.contact }),
 		postgres.Col("ids", func(e *exchange) ID { return e.id }),
-		postgres.Col("counts", func(e *exchange) int { return e.count }),
-		postgres.Col("ats", func(e *exchange) time.Time { return e.at }),
-		postgres.Col("lasts", func(e *exchange) ids.Any { return e.last }))
+		postgres.Col("ats", func(e *exchange) *time.Time { return e.at }),
+		postgres.Col("lasts", func(e *exchange) ids.Any { return e.last }),
+		postgres.Col("inbound_ats", func(e *exchange) *time.Time { return e.inboundAt }),
+		postgres.Col("unread", func(e *exchange) int { return e.unread }),
+		postgres.Col("reads", func(e *exchange) bool { return e.read }))
 	readIn := []contacts.ID{}
 	for _, one := range all {
 		if one.read {

@@ -202,9 +202,11 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, from accounts.A
 	}
 	said := make([]conversations.Message, len(accepted))
 	for i, person := range people {
-		said[i] = conversations.Message{ID: ids.New[kind](now).Any(), ContactID: person.ID, At: now}
+		said[i] = conversations.Message{
+			ID: ids.New[kind](now).Any(), ContactID: person.ID, At: now, Reaction: drafts[accepted[i]].Content.Reaction != nil,
+		}
 	}
-	threads, err := s.conversations.SentTx(ctx, tx, from, said)
+	threads, err := s.conversations.SaidTx(ctx, tx, from, said)
 	if err != nil {
 		return nil, err
 	}
@@ -302,10 +304,7 @@ func newMessage(
 		Content: draft.Content.Object,
 	}}
 	m.Status = Queued
-	m.Person = Person{
-		ContactNumber: to.PhoneNumber, ContactBSUID: to.BSUID, ContactParentBSUID: to.ParentBSUID,
-		ContactUsername: to.Username, ContactName: to.Name,
-	}
+	m.Person = personOf(to)
 	if draft.number != "" {
 		m.ToNumber = &draft.number
 	} else {

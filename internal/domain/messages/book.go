@@ -22,8 +22,11 @@ type book struct {
 	now     time.Time
 	changed []*Message
 	// sent are the messages for which message.sent is due.
-	sent     []*Message
-	ids      []providerID
+	sent []*Message
+	ids  []providerID
+	// named are the provider's ids of messages that were not known before; new are those messages.
+	named    []providerID
+	new      []*Message
 	attempts []attempt
 	pairs    []pair
 	drafts   []events.Draft
@@ -66,6 +69,12 @@ func (b *book) change(message *Message) {
 	if !slices.Contains(b.changed, message) {
 		b.changed = append(b.changed, message)
 	}
+}
+
+// arrived notes a message that was just stored.
+func (b *book) arrived(message *Message) {
+	b.named = append(b.named, providerID{ProviderID: *message.ProviderID, MessageID: message.ID})
+	b.new = append(b.new, message)
 }
 
 // accepted notes that the provider took a message under an id.
@@ -126,8 +135,16 @@ func (b *book) park(one *notified) error {
 	return err
 }
 
-// named is the message whose provider's id was learned by this book, or nil.
-func (b *book) named(id string) *Message {
+// learned are the provider's ids that became known by this book.
+func (b *book) learned() []providerID { return slices.Concat(b.ids, b.named) }
+
+// find returns the message whose provider's id was learned by this book, or nil.
+func (b *book) find(id string) *Message {
+	for _, one := range b.new {
+		if *one.ProviderID == id {
+			return one
+		}
+	}
 	for _, one := range b.ids {
 		if one.ProviderID == id {
 			return b.changed[slices.IndexFunc(b.changed, func(m *Message) bool { return m.ID == one.MessageID })]
@@ -155,6 +172,9 @@ func (b *book) writeTx(ctx context.Context, tx *postgres.Tx) error {
 		return err
 	}
 	if err := writeBook(ctx, tx, b); err != nil {
+		return err
+	}
+	if err := nameArrivals(ctx, tx, b.named); err != nil {
 		return err
 	}
 	tx.AfterCommit(func() {

@@ -118,11 +118,17 @@ func (m *Message) text() *string {
 	if m.Body != nil {
 		return m.Body
 	}
+	return textOf(m.Type, m.Content)
+}
+
+// textOf is the text in the content of a message.
+func textOf(kind string, content json.RawMessage) *string {
 	var shown struct {
 		Body    json.RawMessage `json:"body"`
 		Caption *string         `json:"caption"`
+		Text    *string         `json:"text"`
 	}
-	if json.Unmarshal(m.Content, &shown) != nil {
+	if json.Unmarshal(content, &shown) != nil {
 		return nil
 	}
 	var plain string
@@ -130,10 +136,12 @@ func (m *Message) text() *string {
 		Text string `json:"text"`
 	}
 	switch {
-	case m.Type == provider.TypeText && json.Unmarshal(shown.Body, &plain) == nil:
+	case kind == provider.TypeText && json.Unmarshal(shown.Body, &plain) == nil:
 		return &plain
-	case m.Type == provider.TypeInteractive && json.Unmarshal(shown.Body, &nested) == nil:
+	case kind == provider.TypeInteractive && json.Unmarshal(shown.Body, &nested) == nil:
 		return &nested.Text
+	case kind == provider.TypeButton:
+		return shown.Text
 	default:
 		return shown.Caption
 	}

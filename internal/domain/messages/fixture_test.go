@@ -306,10 +306,20 @@ func (s *fixture) push(t *testing.T, statuses ...map[string]any) {
 	require.NoError(t, err)
 	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
 		inbound := postgres.Each(items, func(item provider.Notification) callbacks.Inbound { return callbacks.Inbound{Notification: item} })
-		left, err := s.Messages.StatusesTx(ctx, tx, inbound)
-		require.Empty(t, left)
-		return err
+		return s.apply(ctx, t, tx, inbound)
 	}))
+}
+
+// apply applies items as the lane of callbacks does, without other consumers.
+func (s *fixture) apply(ctx context.Context, t *testing.T, tx *postgres.Tx, items []callbacks.Inbound) error {
+	t.Helper()
+	arrivals := s.Messages.Arrivals()
+	left, err := arrivals.PeopleTx(ctx, tx, items)
+	require.Empty(t, left)
+	if err == nil {
+		_, err = arrivals.MessagesTx(ctx, tx, nil)
+	}
+	return err
 }
 
 // failure is the error that the provider answers with a code.

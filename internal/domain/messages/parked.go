@@ -15,10 +15,11 @@ import (
 
 // adoptTx applies the statuses that were parked for the provider's ids that this book has learned.
 func (b *book) adoptTx(ctx context.Context, tx *postgres.Tx) error {
-	if len(b.ids) == 0 {
+	learned := b.learned()
+	if len(learned) == 0 {
 		return nil
 	}
-	taken, err := takeParked(ctx, tx, postgres.Each(b.ids, func(id providerID) string { return id.ProviderID }))
+	taken, err := takeParked(ctx, tx, postgres.Each(learned, func(id providerID) string { return id.ProviderID }))
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,11 @@ func (b *book) adoptTx(ctx context.Context, tx *postgres.Tx) error {
 		if one.unreadable {
 			continue
 		}
-		if err := b.apply(b.named(one.status.MessageID), &one.notified); err != nil {
+		message := b.find(one.status.MessageID)
+		if message == nil { // of an edit
+			continue
+		}
+		if err := b.apply(message, &one.notified); err != nil {
 			return err
 		}
 	}

@@ -98,7 +98,7 @@ func (m Message) Resource(of accounts.Account) Resource {
 // MarshalJSON adds the content under the name of the type.
 func (r Resource) MarshalJSON() ([]byte, error) {
 	text, err := jsonout.Marshal(r.fields)
-	if err != nil || len(r.content) == 0 || r.kind == provider.TypeUnsupported {
+	if err != nil || len(r.content) == 0 {
 		return text, err
 	}
 	name, err := jsonout.Marshal(r.kind)

@@ -25,6 +25,7 @@ type Service struct {
 	db, work      *postgres.DB
 	clock         clock.Clock
 	lanes         *lanes.Lanes
+	orgs          *orgs.Service
 	accounts      *accounts.Service
 	templates     *templates.Service
 	contacts      *contacts.Service
@@ -45,6 +46,7 @@ type Deps struct {
 	DB, Work      *postgres.DB
 	Clock         clock.Clock
 	Lanes         *lanes.Lanes
+	Orgs          *orgs.Service
 	Accounts      *accounts.Service
 	Templates     *templates.Service
 	Contacts      *contacts.Service
@@ -63,7 +65,7 @@ const defaultEchoWait = 2 * time.Minute
 // New builds the service.
 func New(deps Deps) *Service {
 	s := &Service{
-		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, accounts: deps.Accounts,
+		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, orgs: deps.Orgs, accounts: deps.Accounts,
 		templates: deps.Templates, contacts: deps.Contacts, conversations: deps.Conversations, callbacks: deps.Callbacks,
 		events: deps.Events, quota: deps.Quota, provider: deps.Provider, logger: deps.Logger, echoWait: deps.EchoWait,
 	}

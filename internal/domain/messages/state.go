@@ -52,6 +52,7 @@ const (
 	announcedPlayed
 	announcedFailed
 	announcedSynthesized // message.status of our own failure
+	announcedReceived    // message.received
 )
 
 // State is what changes of a message.
@@ -197,7 +198,7 @@ func (s *State) announce(event announcements) bool {
 
 // calledBack tells that the provider has called back about the message.
 func (s *State) calledBack() bool {
-	return s.Announced&^(announcedMessageSent|announcedSynthesized) != 0
+	return s.Announced&^(announcedMessageSent|announcedSynthesized|announcedReceived) != 0
 }
 
 func failureOf(err *provider.Error) (code fault.Code, words string, number *int) {

@@ -2,16 +2,12 @@ package messages
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/callbacks"
-	"github.com/parley-chat/parley/internal/domain/contacts"
-	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
@@ -42,69 +38,7 @@ type notified struct {
 	of      *Message
 }
 
-// StatusesTx is the consumer of the statuses of messages. A status finds its message by our
-// reference, if that message is the number's, else by the provider's id; one that finds none is
-// parked until the id is known.
-func (s *Service) StatusesTx(ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound) (left []callbacks.Inbound, err error) {
-	return s.eachNumberTx(ctx, tx, items, s.applyStatusesTx)
-}
-
-// OptOutsTx is the consumer that goes before all others, because it locks contacts: it notes which
-// contacts stopped marketing, as failed statuses say. It leaves all items to the others.
-func (s *Service) OptOutsTx(ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound) ([]callbacks.Inbound, error) {
-	var stops []callbacks.Inbound
-	for _, item := range items {
-		if status, is := item.Item.(provider.Status); is && slices.ContainsFunc(status.Errors, stopsMarketing) {
-			stops = append(stops, item)
-		}
-	}
-	_, err := s.eachNumberTx(ctx, tx, stops, s.optOutTx)
-	return items, err
-}
-
 func stopsMarketing(failed *provider.Error) bool { return failed.Effect == provider.EffectOptedOut }
-
-// eachNumberTx gives the statuses of each number to a verb, and returns all other items.
-func (s *Service) eachNumberTx(
-	ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound,
-	verb func(ctx context.Context, tx *postgres.Tx, account accounts.Account, all []*notified) error,
-) (left []callbacks.Inbound, err error) {
-	byNumber := map[string][]*notified{}
-	for _, item := range items {
-		if status, is := item.Item.(provider.Status); is {
-			byNumber[item.NumberID] = append(byNumber[item.NumberID], &notified{Inbound: item, status: status})
-		} else {
-			left = append(left, item)
-		}
-	}
-	for _, number := range slices.Sorted(maps.Keys(byNumber)) {
-		account, err := s.accounts.FindTx(ctx, tx, number)
-		if fault.Of(err) == fault.ResourceNotFound {
-			continue // disconnected meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := verb(ctx, tx, account, byNumber[number]); err != nil {
-			return nil, err
-		}
-	}
-	return left, nil
-}
-
-func (s *Service) applyStatusesTx(ctx context.Context, tx *postgres.Tx, account accounts.Account, all []*notified) error {
-	if err := s.applyEffectsTx(ctx, tx, account.ID, nil, aboutNumber(all)); err != nil {
-		return err
-	}
-	if err := lockFoundTx(ctx, tx, account.ID, all); err != nil {
-		return err
-	}
-	b := newBook(s, account)
-	if err := b.applyAll(all, b.park); err != nil {
-		return err
-	}
-	return b.writeTx(ctx, tx)
-}
 
 // applyAll applies the statuses of known messages, then gives the others to unknown. A status may
 // have become known by another one of the same batch.
@@ -119,7 +53,7 @@ func (b *book) applyAll(all []*notified, unknown func(*notified) error) error {
 	}
 	for _, one := range others {
 		var err error
-		if message := b.named(one.status.MessageID); message != nil {
+		if message := b.find(one.status.MessageID); message != nil {
 			err = b.apply(message, one)
 		} else {
 			err = unknown(one)
@@ -206,7 +140,7 @@ func (b *book) apply(message *Message, one *notified) error {
 	if before == nil || *before != one.status.MessageID {
 		b.ids = append(b.ids, providerID{ProviderID: one.status.MessageID, MessageID: message.ID})
 	}
-	if message.Source != FromContact {
+	if message.Source != FromContact && message.Source != FromApp { // those were announced when they arrived
 		b.proved(message)
 	}
 	if !announce {
@@ -242,25 +176,4 @@ func aboutNumber(all []*notified) (about *provider.Error) {
 		}
 	}
 	return about
-}
-
-// optOutTx notes that the contacts of messages stopped marketing.
-func (s *Service) optOutTx(ctx context.Context, tx *postgres.Tx, account accounts.Account, all []*notified) error {
-	known, err := findTx(ctx, tx, all)
-	if err != nil || len(known) == 0 {
-		return err
-	}
-	people, err := contactsOf(ctx, tx, account.ID, postgres.Each(known, func(n *notified) ID { return n.message }))
-	if err != nil {
-		return err
-	}
-	var choices []contacts.Choice
-	for _, one := range known {
-		if id, is := people[one.message]; is {
-			choices = append(choices, contacts.Choice{
-				ContactID: id, Marketing: contacts.OptedOut, Source: contacts.FromProvider, At: one.status.At,
-			})
-		}
-	}
-	return s.applyEffectsTx(ctx, tx, account.ID, choices, nil)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-const argAccount = "account_id"
+const argAccount, argGreatest = "account_id", "greatest"
 
 const (
 	columns = `m.id, m.account_id, m.conversation_id, m.contact_id, m.direction, m.type, m.source, m.source_id, m.request_id,
@@ -134,7 +134,7 @@ func lockStates(ctx context.Context, tx *postgres.Tx, all []ID) (map[ID]State, e
 		return map[ID]State{}, nil
 	}
 	least, greatest := span(all)
-	rows, err := postgres.Many[row](ctx, tx, sqlLockStates, postgres.Args{"ids": all, "least": least, "greatest": greatest})
+	rows, err := postgres.Many[row](ctx, tx, sqlLockStates, postgres.Args{"ids": all, "least": least, argGreatest: greatest})
 	states := make(map[ID]State, len(rows))
 	for _, one := range rows {
 		states[one.ID] = one.State
@@ -161,7 +161,7 @@ func lockMessages(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []ID
 		Said
 		Person
 	}
-	rows, err := postgres.Many[row](ctx, tx, sqlMessagesOf, postgres.Args{"ids": all, "least": least, "greatest": greatest, argAccount: of})
+	rows, err := postgres.Many[row](ctx, tx, sqlMessagesOf, postgres.Args{"ids": all, "least": least, argGreatest: greatest, argAccount: of})
 	messages := make(map[ID]*Message, len(rows))
 	for _, one := range rows {
 		messages[one.ID] = &Message{Said: one.Said, State: states[one.ID], Person: one.Person}
@@ -189,24 +189,24 @@ func messagesOf(ctx context.Context, tx *postgres.Tx, asked []string) (map[strin
 }
 
 const sqlContactsOf = `
-SELECT id, contact_id
-FROM messages
-WHERE org_id = @org_id
-  AND id = ANY (@ids)
-  AND id BETWEEN @least AND @greatest
-  AND account_id = @account_id`
+SELECT m.id, ` + contactColumns + `
+FROM messages m` + sqlContact + `
+WHERE m.org_id = @org_id
+  AND m.id = ANY (@ids)
+  AND m.id BETWEEN @least AND @greatest
+  AND m.account_id = @account_id`
 
 // contactsOf finds the contacts of messages of a number.
-func contactsOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []ID) (map[ID]contacts.ID, error) {
+func contactsOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []ID) (map[ID]Person, error) {
 	type row struct {
-		ID        ID
-		ContactID contacts.ID
+		ID ID
+		Person
 	}
 	least, greatest := span(all)
-	rows, err := postgres.Many[row](ctx, tx, sqlContactsOf, postgres.Args{"ids": all, "least": least, "greatest": greatest, argAccount: of})
-	found := make(map[ID]contacts.ID, len(rows))
+	rows, err := postgres.Many[row](ctx, tx, sqlContactsOf, postgres.Args{"ids": all, "least": least, argGreatest: greatest, argAccount: of})
+	found := make(map[ID]Person, len(rows))
 	for _, one := range rows {
-		found[one.ID] = one.ContactID
+		found[one.ID] = one.Person
 	}
 	return found, err
 }
@@ -257,9 +257,9 @@ func writeBook(ctx context.Context, tx *postgres.Tx, b *book) error {
 	slices.SortFunc(b.changed, func(x, y *Message) int { return x.ID.Any().Compare(y.ID.Any()) })
 	args := b.columns()
 	args[argAccount], args["due_at"] = b.account.ID, b.now.Add(firstLook)
-	args["least"], args["greatest"] = ID{}, ids.Ceiling[kind]()
+	args["least"], args[argGreatest] = ID{}, ids.Ceiling[kind]()
 	if len(b.changed) > 0 {
-		args["least"], args["greatest"] = b.changed[0].ID, b.changed[len(b.changed)-1].ID
+		args["least"], args[argGreatest] = b.changed[0].ID, b.changed[len(b.changed)-1].ID
 	}
 	_, err := tx.Exec(ctx, sqlWriteBook, args)
 	return err

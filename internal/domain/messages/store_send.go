@@ -56,7 +56,7 @@ CROSS JOIN facts f`
 func beginAttempts(ctx context.Context, tx *postgres.Tx, of accounts.ID, rows []ids.Any, now time.Time) ([]begun, error) {
 	least, greatest := lanes.Span(rows)
 	return postgres.Many[begun](ctx, tx, sqlBegin, postgres.Args{
-		"ids": rows, "least": least, "greatest": greatest, argAccount: of, "now": now,
+		"ids": rows, "least": least, argGreatest: greatest, argAccount: of, "now": now,
 	})
 }
 

@@ -57,6 +57,11 @@ func (s *Service) Create(ctx context.Context, by audit.Principal, draft Draft) (
 	return org, team, err
 }
 
+// StopKeywordsTx returns the words with which a contact ends marketing messages.
+func (s *Service) StopKeywordsTx(ctx context.Context, tx *postgres.Tx) ([]string, error) {
+	return stopKeywords(ctx, tx)
+}
+
 // Get returns one organization.
 func (s *Service) Get(ctx context.Context, org ID) (Organization, error) {
 	found, err := organizationByID(ctx, s.db.Of(org))

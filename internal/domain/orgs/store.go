@@ -32,6 +32,15 @@ func organizationByID(ctx context.Context, scope postgres.Scope) (Organization, 
 	return postgres.One[Organization](ctx, scope, sqlOrganizationByID, nil)
 }
 
+const sqlStopKeywords = `
+SELECT unnest(stop_keywords)
+FROM organizations
+WHERE org_id = @org_id`
+
+func stopKeywords(ctx context.Context, scope postgres.Scope) ([]string, error) {
+	return postgres.Many[string](ctx, scope, sqlStopKeywords, nil)
+}
+
 func lockOrganization(ctx context.Context, tx *postgres.Tx) (Organization, error) {
 	return postgres.One[Organization](ctx, tx, sqlOrganizationByID+` FOR UPDATE`, nil)
 }

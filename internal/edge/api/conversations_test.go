@@ -30,7 +30,7 @@ func (n number) user(t *testing.T, name, email string) orgs.User {
 func (n number) received(t *testing.T, contact contacts.ID, at time.Time) conversations.Thread {
 	t.Helper()
 	threads, err := postgres.InTx(t.Context(), n.s.DB, n.Org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
-		return n.s.Conversations.ReceivedTx(t.Context(), tx, n.account, []conversations.Message{{ContactID: contact, At: at}})
+		return n.s.Conversations.SaidTx(t.Context(), tx, n.account, []conversations.Message{{ContactID: contact, At: at, Inbound: true}})
 	})
 	require.NoError(t, err)
 	return threads[0]
@@ -282,7 +282,7 @@ func TestConversations_List_OrderAndFilters(t *testing.T) {
 func (n number) trySend(t *testing.T, contact contacts.ID, at time.Time) error {
 	t.Helper()
 	_, err := postgres.InTx(t.Context(), n.s.DB, n.Org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
-		return n.s.Conversations.SentTx(t.Context(), tx, n.account, []conversations.Message{{ContactID: contact, At: at}})
+		return n.s.Conversations.SaidTx(t.Context(), tx, n.account, []conversations.Message{{ContactID: contact, At: at}})
 	})
 	return err
 }

@@ -59,7 +59,9 @@ func newFixture(t *testing.T) *fixture {
 		Directory: routes, Provider: s.Network, Logger: canary.Logger(t),
 	}).WithTimeout(patience)
 	for _, world := range worlds {
-		world.Callbacks.Consume(s.consume, callbacks.OneByOne(world.Accounts.NotifiedTx))
+		world.Callbacks.Consume(func() []callbacks.Consumer {
+			return []callbacks.Consumer{s.consume, callbacks.OneByOne(world.Accounts.NotifiedTx)}
+		})
 	}
 	return s
 }

@@ -84,6 +84,11 @@ func (s Stamp) String() string { return time.Time(s).UTC().Format("2006-01-02T15
 // MarshalText prints the stamp.
 func (s Stamp) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// UnmarshalText reads what MarshalText printed.
+func (s *Stamp) UnmarshalText(text []byte) error {
+	return (*time.Time)(s).UnmarshalText(text)
+}
+
 // Watch measures a duration by monotonic time. Steps of the machine's clock and manual clocks do
 // not affect it.
 type Watch struct{ started time.Time }

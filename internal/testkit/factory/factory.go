@@ -164,7 +164,7 @@ func (w *World) Conversation(t testing.TB, org orgs.ID, of accounts.Account) con
 	t.Helper()
 	contact, now := w.Contact(t, org, of), w.Clock.Now()
 	made, err := postgres.InTx(t.Context(), w.DB, org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
-		return w.Conversations.ReceivedTx(t.Context(), tx, of, []conversations.Message{{ContactID: contact.ID, At: now}})
+		return w.Conversations.SaidTx(t.Context(), tx, of, []conversations.Message{{ContactID: contact.ID, At: now, Inbound: true}})
 	})
 	require.NoError(t, err)
 	conversation, err := w.Conversations.Get(t.Context(), org, of, made[0].ID)

@@ -124,7 +124,11 @@ func (s *sends) report(t *testing.T, of messages.Message, status string) {
 	items, err := s.world.Network.Parse([]byte(body))
 	require.NoError(t, err)
 	_, err = postgres.InTx(t.Context(), s.world.DB, s.org, func(tx *postgres.Tx) (struct{}, error) {
-		_, err := s.world.Messages.StatusesTx(t.Context(), tx, []callbacks.Inbound{{Notification: items[0]}})
+		arrivals := s.world.Messages.Arrivals()
+		if _, err := arrivals.PeopleTx(t.Context(), tx, []callbacks.Inbound{{Notification: items[0]}}); err != nil {
+			return struct{}{}, err
+		}
+		_, err := arrivals.MessagesTx(t.Context(), tx, nil)
 		return struct{}{}, err
 	})
 	require.NoError(t, err)

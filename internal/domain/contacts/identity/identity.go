@@ -37,11 +37,17 @@ type Sighting struct {
 	Username    string
 	// Name is the name of the person's profile. It fills only an empty name.
 	Name string
+	// Marketing is what the person wants from then on; empty if the sighting does not say. Source is where
+	// that came from.
+	Marketing string
+	Source    string
 	// Former is set by a notice that the person's identifiers were changed.
 	Former *Former
 	// Addressed is set when a message is to be sent: the sighting finds the contact, or makes
 	// it, and proves nothing.
 	Addressed bool
+	// Known is set when the sighting makes no contact: nobody is found if none has its identifiers.
+	Known bool
 }
 
 // Former is what identified a person before a change, as far as the notice says.

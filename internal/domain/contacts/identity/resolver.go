@@ -74,9 +74,12 @@ func (r *Resolver) put(e *entry) {
 	e.owner.keys = append(e.owner.keys, e)
 }
 
-// Apply applies a sighting and returns its person.
+// Apply applies a sighting and returns its person; nil if the sighting is Known and there is none.
 func (r *Resolver) Apply(s Sighting) *Person {
 	p := r.find(&s)
+	if p == nil && s.Known {
+		return nil
+	}
 	if p == nil {
 		p = &Person{ID: ids.New[kind](r.now)}
 		r.People = append(r.People, p)

@@ -1,0 +1,74 @@
+package messages_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReceive_Revoke_ByContactAndByBusiness(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.text("wamid.1", "Hello"), s.echo("wamid.2", "text", fields{"body": "Answer"}))
+	s.Clock.Move(time.Minute)
+	for range 2 {
+		s.receive(t, s.said("wamid.3", "revoke", fields{"original_message_id": "wamid.1"}),
+			s.echo("wamid.4", "revoke", fields{"original_message_id": "wamid.2"}),
+			s.said("wamid.5", "revoke", fields{"original_message_id": "wamid.unknown"}))
+	}
+	for _, id := range []string{"wamid.1", "wamid.2"} {
+		require.True(t, s.byID(t, id).IsRevoked, id)
+	}
+	require.JSONEq(t, `{"body":"Hello"}`, string(s.byID(t, "wamid.1").Content))
+	require.Len(t, s.all(t), 2)
+	require.Equal(t, 1, s.countEvents(t, "message.revoked"))
+	data := s.bodyOf(t, "message.revoked")["data"].(fields)
+	require.Equal(t, s.byID(t, "wamid.1").ID.String(), data["message_id"])
+	require.Equal(t, "wamid.1", data["provider_id"])
+}
+
+func (s *fixture) edit(id, original, body string) item {
+	inside := fields{"original_message_id": original}
+	if body != "" {
+		inside["message"] = fields{"type": "text", "text": fields{"body": body}}
+	}
+	return s.said(id, "edit", inside)
+}
+
+func TestReceive_Edits_FirstContentAndHistoryKept(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.text("wamid.1", "Helo"))
+	s.Clock.Move(time.Minute)
+	first := s.edit("wamid.2", "wamid.1", "Hell")
+	s.Clock.Move(time.Minute)
+	second := s.edit("wamid.3", "wamid.1", "Hello")
+	s.receive(t, second)
+	s.receive(t, first, second)
+	s.receive(t, first)
+	require.JSONEq(t, `{"body":"Hello"}`, string(s.byID(t, "wamid.1").Content), "the later edit counts, whichever comes first")
+	require.Len(t, s.all(t), 1)
+	require.Equal(t, 2, s.countEvents(t, "message.edited"))
+	data := s.bodyOf(t, "message.edited")["data"].(fields)
+	require.Equal(t, "Helo", data["original_content"])
+	history := data["edit_history"].([]any)
+	require.Len(t, history, 2)
+	require.Equal(t, "Hell", history[0].(fields)["content"])
+	require.Equal(t, "Hello", history[1].(fields)["content"])
+}
+
+func TestReceive_EditWithoutContentOrOriginal_IsAMessage(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.text("wamid.1", "Hello"))
+	for range 2 {
+		s.receive(t, s.edit("wamid.2", "wamid.1", ""), s.edit("wamid.3", "wamid.unknown", "Later"))
+	}
+	require.Equal(t, "unsupported", s.byID(t, "wamid.2").Type)
+	require.JSONEq(t, `{"type":"edit"}`, string(s.byID(t, "wamid.2").Content))
+	require.JSONEq(t, `{"body":"Later"}`, string(s.byID(t, "wamid.3").Content))
+	require.Equal(t, 3, s.countEvents(t, "message.received"))
+	require.Equal(t, "text", messageIn(t, s.bodyOf(t, "message.received"))["type"])
+	require.Zero(t, s.countEvents(t, "message.edited"))
+}

@@ -1,0 +1,300 @@
+package messages
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/callbacks"
+	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/domain/conversations"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonout"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// arrival is a message that was received, or that the business sent in the phone app.
+type arrival struct {
+	callbacks.Inbound
+
+	message  Message
+	file     *provider.MediaRef
+	sighting contacts.Sighting
+	thread   conversations.Thread
+}
+
+func seen(user provider.User, at time.Time) contacts.Sighting {
+	return contacts.Sighting{
+		At: at, PhoneNumber: user.Phone, BSUID: user.ID, ParentBSUID: user.ParentID, Username: user.Username, Name: user.Name,
+	}
+}
+
+// timeOr is the provider's time of an item, or now if it has none.
+func (b *batch) timeOr(at time.Time) time.Time {
+	if at.IsZero() {
+		return b.s.clock.Now()
+	}
+	return at
+}
+
+// received is a message of a contact.
+func (b *batch) received(item callbacks.Inbound, in provider.Inbound) *arrival {
+	at := b.timeOr(in.At)
+	one := &arrival{Inbound: item, sighting: seen(in.From, at), file: in.Media}
+	one.message.Said = Said{ID: ids.New[kind](b.s.clock.Now()), Direction: Inbound, Source: FromContact}
+	one.message.Status, one.message.Announced = Delivered, announcedReceived
+	one.say(in.ID, in.Type, in.Content, in.Unsupported, in.Reaction, in.Reply, at)
+	if len(in.Errors) > 0 && in.Type != provider.TypeUnsupported {
+		code, words, number := failureOf(in.Errors[0])
+		one.message.ErrorCode, one.message.ErrorMessage, one.message.ProviderCode = &code, &words, number
+		one.file = nil
+	}
+	one.attach()
+	return one
+}
+
+// echoed is a message that the business sent in the phone app.
+func (b *batch) echoed(item callbacks.Inbound, in provider.Echo) *arrival {
+	at := b.timeOr(in.At)
+	one := &arrival{Inbound: item, sighting: seen(in.To, at), file: in.Media}
+	one.message.Said = Said{
+		ID: ids.New[kind](b.s.clock.Now()), Direction: Outbound, Source: FromApp, ToNumber: orNil(in.To.Phone),
+	}
+	if in.To.Phone == "" {
+		one.message.ToBSUID = orNil(in.To.ID)
+	}
+	one.message.Status, one.message.Announced = Sent, announcedMessageSent
+	one.say(in.ID, in.Type, in.Content, "", in.Reaction, in.Reply, at)
+	one.attach()
+	return one
+}
+
+// say fills in what was said.
+func (one *arrival) say(
+	id, kind string, content json.RawMessage, withheld string, reaction *provider.Reaction, reply *provider.Reply, at time.Time,
+) {
+	m := &one.message
+	m.ProviderID, m.SentAt, m.Type, m.Content = &id, &at, kind, content
+	if !slices.Contains(receivedTypes, kind) {
+		if withheld == "" {
+			withheld = kind
+		}
+		if withheld == "" {
+			withheld = "unknown"
+		}
+		m.Type, m.Content = provider.TypeUnsupported, unsupportedContent(withheld)
+	}
+	if reaction != nil {
+		m.ReactionTarget = &reaction.MessageID
+		m.Content, _ = jsonout.Marshal(map[string]string{"message_id": reaction.MessageID, "emoji": reaction.Emoji}) // plain values always encode
+	}
+	if reply != nil {
+		m.ReplyTo = &reply.MessageID
+	}
+}
+
+// receivedTypes are stored with their content; all others become `unsupported`.
+var receivedTypes = []string{
+	provider.TypeText, provider.TypeImage, provider.TypeDocument, provider.TypeVideo, provider.TypeAudio, provider.TypeSticker,
+	provider.TypeLocation, provider.TypeContacts, provider.TypeInteractive, provider.TypeReaction, provider.TypeButton,
+}
+
+func unsupportedContent(kind string) json.RawMessage {
+	content, _ := jsonout.Marshal(map[string]string{"type": kind}) // plain values always encode
+	return content
+}
+
+// attach notes the file of a message, which is fetched later. One that the provider cannot give is
+// failed from the start.
+func (one *arrival) attach() {
+	m := &one.message
+	if (*Message).file(m) == nil {
+		one.file = nil
+		return
+	}
+	state := mediaFailed
+	if one.file != nil {
+		state = mediaPending
+		m.MediaType = orNil(one.file.MIMEType)
+	}
+	m.MediaState = &state
+}
+
+// The states of a message's file.
+const (
+	mediaPending = "pending"
+	mediaReady   = "ready"
+	mediaFailed  = "failed"
+)
+
+// changed is a notice that a person has other identifiers now.
+func (b *batch) changed(in provider.IdentityChange) {
+	if in.Reason == provider.IdentitySecurityChange {
+		return // the same identifiers on another device
+	}
+	sighting := seen(in.Current, b.timeOr(in.At))
+	sighting.Former = &contacts.Former{
+		PhoneNumber: in.Previous.Phone, BSUID: in.Previous.ID, ParentBSUID: in.Previous.ParentID, Reason: string(in.Reason),
+	}
+	sighting.Known = true
+	if len(sighting.Keys()) > 0 {
+		b.notices = append(b.notices, sighting)
+	}
+}
+
+// preferred is what a person said about marketing messages to the provider.
+func (b *batch) preferred(in provider.Preference) {
+	wants := map[string]contacts.Marketing{"stop": contacts.OptedOut, "resume": contacts.Unknown, "signup": contacts.OptedIn}[in.Value]
+	sighting := seen(in.User, b.timeOr(in.At))
+	sighting.Marketing, sighting.Source = string(wants), contacts.FromProvider
+	if wants != "" && in.Category == "marketing_messages" && len(sighting.Keys()) > 0 {
+		b.notices = append(b.notices, sighting)
+	}
+}
+
+// recipients are the sightings of people to whom messages went, where a status says more of them than one
+// identifier. They make no contact: a contact that was erased must not come back with a late status.
+func (b *batch) recipients() (sightings []contacts.Sighting) {
+	for _, one := range b.statuses {
+		who := one.status.Recipient
+		if who.Phone != "" && who.ID != "" {
+			sighting := seen(who, b.timeOr(one.status.At))
+			sighting.Known = true
+			sightings = append(sightings, sighting)
+		}
+	}
+	return sightings
+}
+
+// resolveTx finds the contacts of all people of the batch at once, and stores what they want.
+func (b *batch) resolveTx(ctx context.Context, tx *postgres.Tx) error {
+	if err := b.stopByKeywordTx(ctx, tx); err != nil {
+		return err
+	}
+	stopped, err := b.stoppedTx(ctx, tx)
+	if err != nil {
+		return err
+	}
+	sightings := postgres.Each(b.said, func(one *arrival) contacts.Sighting { return one.sighting })
+	sightings = slices.Concat(sightings, b.notices, b.recipients(), stopped)
+	if len(sightings) == 0 {
+		return nil
+	}
+	people, err := b.s.contacts.ResolveTx(ctx, tx, b.account, sightings)
+	if err != nil {
+		return err
+	}
+	for i, one := range b.said {
+		one.message.ContactID, one.message.Person = people[i].ID, personOf(people[i])
+	}
+	return nil
+}
+
+// stopByKeywordTx ends marketing messages to contacts that write a word of the organization for this.
+func (b *batch) stopByKeywordTx(ctx context.Context, tx *postgres.Tx) error {
+	if !slices.ContainsFunc(b.said, func(one *arrival) bool { return one.message.Direction == Inbound }) {
+		return nil
+	}
+	words, err := b.s.orgs.StopKeywordsTx(ctx, tx)
+	if err != nil {
+		return err
+	}
+	words = postgres.Each(words, folded)
+	for _, one := range b.said {
+		if said := one.message.text(); one.message.Direction == Inbound && said != nil && slices.Contains(words, folded(*said)) {
+			one.sighting.Marketing, one.sighting.Source = string(contacts.OptedOut), contacts.FromKeyword
+		}
+	}
+	return nil
+}
+
+func folded(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
+
+// stoppedTx are the contacts that stopped marketing, as failed statuses of their messages say.
+func (b *batch) stoppedTx(ctx context.Context, tx *postgres.Tx) (sightings []contacts.Sighting, err error) {
+	var stops []*notified
+	for _, one := range b.statuses {
+		if slices.ContainsFunc(one.status.Errors, stopsMarketing) {
+			stops = append(stops, one)
+		}
+	}
+	found, err := findTx(ctx, tx, stops)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	people, err := contactsOf(ctx, tx, b.account.ID, postgres.Each(found, func(n *notified) ID { return n.message }))
+	for _, one := range found {
+		who, is := people[one.message]
+		sighting := contacts.Sighting{
+			At: b.timeOr(one.status.At), PhoneNumber: valueOf(who.ContactNumber), BSUID: valueOf(who.ContactBSUID), Addressed: true, Known: true,
+			Marketing: string(contacts.OptedOut), Source: contacts.FromProvider,
+		}
+		if is && len(sighting.Keys()) > 0 {
+			sightings = append(sightings, sighting)
+		}
+	}
+	return sightings, err
+}
+
+// threadsTx updates the conversations of the new messages.
+func (b *batch) threadsTx(ctx context.Context, tx *postgres.Tx) error {
+	said := make([]conversations.Message, len(b.said))
+	for i, one := range b.said {
+		said[i] = conversations.Message{
+			ID: one.message.ID.Any(), ContactID: one.message.ContactID, At: *one.message.SentAt,
+			Inbound: one.message.Direction == Inbound, Read: one.message.Direction == Outbound,
+			Reaction: one.message.Type == provider.TypeReaction,
+		}
+	}
+	threads, err := b.s.conversations.SaidTx(ctx, tx, b.account, said)
+	if err != nil {
+		return err
+	}
+	for i, one := range b.said {
+		one.thread = threads[i]
+		one.message.AccountID, one.message.ConversationID = b.account.ID, threads[i].ID
+	}
+	b.readInBatch()
+	return nil
+}
+
+// readInBatch marks the messages of contacts as read that have an answer from the phone after them.
+func (b *batch) readInBatch() {
+	answered := map[conversations.ID]*time.Time{}
+	for _, one := range slices.Backward(b.said) {
+		m := &one.message
+		switch {
+		case m.Type == provider.TypeReaction:
+		case m.Direction == Outbound:
+			answered[m.ConversationID] = m.SentAt
+		case answered[m.ConversationID] != nil:
+			m.Status, m.ReadAt = Read, answered[m.ConversationID]
+		}
+	}
+}
+
+// readOnPhoneTx marks the messages from before an answer from the phone as read.
+func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
+	done := map[conversations.ID]bool{}
+	for _, one := range b.said {
+		m := one.message
+		if m.Direction == Inbound || m.Type == provider.TypeReaction || done[m.ConversationID] || one.thread.UnreadBefore == 0 {
+			continue
+		}
+		done[m.ConversationID] = true
+		if _, err := markRead(ctx, tx, m.ConversationID, m.ID, one.thread.UnreadBefore, *m.SentAt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func personOf(of contacts.Contact) Person {
+	return Person{
+		ContactNumber: of.PhoneNumber, ContactBSUID: of.BSUID, ContactParentBSUID: of.ParentBSUID,
+		ContactUsername: of.Username, ContactName: of.Name,
+	}
+}
