@@ -53,6 +53,7 @@ func Tenant() []string {
 		"webhook_attempts", "webhook_replays", "contacts", "contact_keys", "contact_labels", "templates", "template_syncs",
 		"conversations", "conversation_labels",
 		"messages", "message_states", "send_attempts", "provider_messages", "parked_statuses", "receipts", "send_pairs",
+		"media_downloads", "media_deletions",
 		"callbacks", "callback_items",
 		"lanes_moving", "lane_rows_moving", "lane_keys_moving", "lane_faults_moving",
 	}
@@ -71,6 +72,7 @@ func LockOrder() []string {
 		"contact_keys by hash", "contacts", "contact_keys", "contact_labels", "conversations", "conversation_labels",
 		"template_syncs", "templates", "accounts",
 		"messages", "message_states", "receipts", "parked_statuses", "send_attempts", "provider_messages", "send_pairs",
+		"media_downloads", "media_deletions",
 		"events", "webhook_deliveries", "webhook_attempts", "callbacks", "callback_items",
 		"audit_log", "api_log", "lanes to arm",
 	}

@@ -439,6 +439,28 @@ CREATE TABLE public.lanes_moving (
     blocked_until timestamp with time zone
 );
 
+CREATE TABLE public.media_deletions (
+    org_id uuid NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    due_at timestamp with time zone NOT NULL,
+    deleted boolean DEFAULT false NOT NULL
+);
+
+CREATE TABLE public.media_downloads (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    provider_media_id text NOT NULL,
+    url text NOT NULL,
+    sha256 bytea,
+    mime_type text NOT NULL,
+    filename text NOT NULL,
+    key text NOT NULL,
+    tries smallint DEFAULT 0 NOT NULL,
+    event bytea,
+    waits_until timestamp with time zone
+);
+
 CREATE TABLE public.message_states (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -1032,6 +1054,12 @@ ALTER TABLE ONLY public.lanes_moving
 ALTER TABLE ONLY public.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lane_id);
 
+ALTER TABLE ONLY public.media_deletions
+    ADD CONSTRAINT media_deletions_pkey PRIMARY KEY (org_id, key);
+
+ALTER TABLE ONLY public.media_downloads
+    ADD CONSTRAINT media_downloads_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.message_states
     ADD CONSTRAINT message_states_pkey PRIMARY KEY (org_id, id);
 
@@ -1234,6 +1262,10 @@ CREATE INDEX events_resource ON ONLY public.events USING btree (org_id, resource
 CREATE INDEX lane_rows_parked ON public.lane_rows USING btree (lane_id, key, priority, parked_from, id) WHERE (due_at = 'infinity'::timestamp with time zone);
 
 CREATE INDEX lanes_org ON public.lanes USING btree (org_id);
+
+CREATE INDEX media_deletions_due ON public.media_deletions USING btree (due_at);
+
+CREATE INDEX media_downloads_waiting ON public.media_downloads USING btree (waits_until) WHERE (waits_until IS NOT NULL);
 
 CREATE INDEX messages_account ON ONLY public.messages USING btree (org_id, account_id, id) WHERE (account_id IS NOT NULL);
 

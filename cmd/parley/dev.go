@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 
 	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
@@ -16,6 +20,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 const demoName = "Parley demo"
@@ -62,11 +67,15 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 		return err
 	}
 	config.Dev = true
+	host, err := p.devMedia(ctx, address, &config)
+	if err != nil {
+		return err
+	}
 	databaseURL := config.DatabaseURL.Reveal()
 	if _, err := postgres.EnsureDatabase(ctx, databaseURL); err != nil {
 		return fmt.Errorf("PostgreSQL does not answer at PARLEY_DATABASE_URL: %w", err)
 	}
-	process, err := app.New(ctx, config, logger, app.Options{})
+	process, err := app.New(ctx, config, logger, app.Options{Media: host})
 	if err != nil {
 		return err
 	}
@@ -116,6 +125,30 @@ func (p *program) devSettings(address string) error {
 	}
 	p.environment["PARLEY_LISTEN"] = address
 	return nil
+}
+
+// devMedia has files of messages stored in a directory for each database, and served on a port of their own,
+// unless the settings name a bucket.
+func (p *program) devMedia(ctx context.Context, address string, config *app.Config) (net.Listener, error) {
+	if config.MediaBucket != "" {
+		return nil, nil //nolint:nilnil // the app listens where the settings say
+	}
+	database, err := url.Parse(config.DatabaseURL.Reveal())
+	if err != nil {
+		return nil, errors.New("PARLEY_DATABASE_URL is not a URL") // err would print it, and it may hold a password
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	directory := filepath.Join(cache, "parley", "media", filepath.Base(database.Path))
+	config.MediaBucket = telemetry.Secret("file://" + filepath.ToSlash(directory))
+	host, err := listenNear(ctx, address, "", "8081")
+	if err != nil {
+		return nil, fmt.Errorf("the media host: %w", err)
+	}
+	config.MediaURL = "http://" + host.Addr().String()
+	return host, nil
 }
 
 // makeDemo finds or creates the demo organization, and issues a new key.

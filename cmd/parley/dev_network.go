@@ -33,7 +33,7 @@ func (p *program) devNetwork(ctx context.Context, address, simulated string) (*d
 	if p.environment["PARLEY_PROVIDER_BASE_URL"] != "" {
 		return &devNetwork{}, nil
 	}
-	listener, err := listenNear(ctx, address, simulated)
+	listener, err := listenNear(ctx, address, simulated, "8090")
 	if err != nil {
 		return nil, fmt.Errorf("the simulator: %w", err)
 	}
@@ -51,19 +51,19 @@ func (p *program) devNetwork(ctx context.Context, address, simulated string) (*d
 	return n, nil
 }
 
-// listenNear listens on port 8090 when the API has a fixed port, and on a free port when the API
-// takes a free one.
-func listenNear(ctx context.Context, address, simulated string) (net.Listener, error) {
+// listenNear listens on a given address, else on a usual port beside the API. It takes a free port when the
+// usual one is taken, or when the API takes a free one.
+func listenNear(ctx context.Context, address, given, usual string) (net.Listener, error) {
 	listen := func(where string) (net.Listener, error) { return (&net.ListenConfig{}).Listen(ctx, "tcp", where) }
-	if simulated != "" {
-		return listen(simulated)
+	if given != "" {
+		return listen(given)
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host = "127.0.0.1" // Config.Check reports it
 	}
 	if port != "0" {
-		if listener, err := listen(net.JoinHostPort(host, "8090")); err == nil {
+		if listener, err := listen(net.JoinHostPort(host, usual)); err == nil {
 			return listener, nil
 		}
 	}

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -34,15 +35,18 @@ type App struct {
 	limiter  *ratelimit.Limiter
 	api      http.Handler
 	ingress  *callbacks.Ingress
+	media    net.Listener
 	draining atomic.Bool
 
 	stopTracing func(context.Context) error
 }
 
-// Options are settings that only tests use.
+// Options are what is no setting.
 type Options struct {
-	// Tracers see every SQL statement.
+	// Tracers see every SQL statement; only tests use them.
 	Tracers []pgx.QueryTracer
+	// Media is where the media host listens; nil listens on PARLEY_MEDIA_LISTEN.
+	Media net.Listener
 }
 
 const (
@@ -64,7 +68,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: config, logger: logger, metrics: telemetry.NewMetrics(Version)}
+	a := &App{config: config, logger: logger, metrics: telemetry.NewMetrics(Version), media: options.Media}
 	tracer, tracers, err := a.startTracing(ctx, options.Tracers)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/jobs"
@@ -46,6 +47,9 @@ type CellConfig struct {
 	Ring      *sealed.Keyring
 	Posts     *safehttp.Client
 	Provider  provider.Port
+	// Bucket is where files are stored, nil stores none; MediaURL is the start of their public URLs.
+	Bucket   *bucket.Bucket
+	MediaURL string
 	// EchoWait is how long a send with an unknown result waits for its callback.
 	EchoWait time.Duration
 	Logger   *slog.Logger
@@ -87,7 +91,7 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	c.Cell, err = cell.New(cell.Deps{
 		Name: config.Name, DB: db, LogDB: upkeepDB, WorkDB: workDB, Clock: c.clock, Directory: config.Directory,
 		Ring: config.Ring, Posts: config.Posts, Provider: config.Provider, Logger: config.Logger,
-		EchoWait: config.EchoWait,
+		EchoWait: config.EchoWait, Bucket: config.Bucket, MediaURL: config.MediaURL,
 	})
 	return c, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/edge/callbacks"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -70,6 +71,8 @@ type Cells struct {
 	Directory *directory.Directory
 	// Provider is the client of the messaging network, for all cells and for the callbacks.
 	Provider *cloud.Client
+	// Bucket is where files of messages are stored; nil if PARLEY_MEDIA_BUCKET is not set.
+	Bucket *bucket.Bucket
 
 	all         map[string]*Cell
 	directoryDB *postgres.DB
@@ -105,6 +108,11 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	if c.Provider, err = config.provider(c.clock); err != nil {
 		return nil, err
 	}
+	if config.MediaBucket != "" {
+		if c.Bucket, err = bucket.Open(ctx, config.MediaBucket.Reveal()); err != nil {
+			return nil, fmt.Errorf("%sMEDIA_BUCKET: %w", Prefix, err)
+		}
+	}
 	c.directoryDB, err = postgres.Open(ctx, postgres.Config{
 		URL: c.url, Name: "parley directory", MaxConns: directoryConns, Tracers: options.Tracers,
 	})
@@ -123,7 +131,8 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
 			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
-			Ring: ring, Posts: posts, Provider: c.Provider, EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
+			Ring: ring, Posts: posts, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
+			EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", name, err)
@@ -172,6 +181,9 @@ func (c *Cells) Close() {
 	}
 	c.directoryDB.Close()
 	c.Provider.Close()
+	if c.Bucket != nil {
+		_ = c.Bucket.Close()
+	}
 }
 
 // Count is how many cells are open.

@@ -41,6 +41,9 @@ type Config struct {
 	ProviderSecret []telemetry.Secret `env:"PROVIDER_APP_SECRET"`
 	ProviderVerify telemetry.Secret   `env:"PROVIDER_VERIFY_TOKEN"`
 	ProviderSignup string             `env:"PROVIDER_SIGNUP_CONFIG_ID"`
+	MediaBucket    telemetry.Secret   `env:"MEDIA_BUCKET"`
+	MediaURL       string             `env:"MEDIA_BASE_URL"`
+	MediaListen    string             `env:"MEDIA_LISTEN"     envDefault:"127.0.0.1:8081"`
 	SendEchoWait   time.Duration      `env:"SEND_ECHO_WAIT"   envDefault:"120s"`
 	LogLevel       string             `env:"LOG_LEVEL"        envDefault:"info"`
 	LogFormat      string             `env:"LOG_FORMAT"       envDefault:"json"`
@@ -80,6 +83,10 @@ func ReadConfig(environment map[string]string) Config {
 	if config.PublicURL == "" {
 		config.PublicURL = "http://" + config.Listen
 	}
+	if config.MediaURL == "" {
+		config.MediaURL = "http://" + config.MediaListen
+	}
+	config.MediaURL = strings.TrimRight(config.MediaURL, "/")
 	return config
 }
 
@@ -118,6 +125,7 @@ func (c Config) Check() error {
 		c.checkCells(),
 		c.checkRedisURL(),
 		checkURL("PUBLIC_URL", c.PublicURL, "https", "http"),
+		c.checkMedia(),
 		c.checkMasterKey(),
 		c.checkWebhooks(),
 		c.checkProvider(),
@@ -163,6 +171,18 @@ func (c Config) checkRedisURL() error {
 		return nil
 	}
 	return checkURL("REDIS_URL", c.RedisURL.Reveal(), "redis", "rediss", "unix")
+}
+
+// checkMedia skips the address and the URL of the media host when no files are stored.
+func (c Config) checkMedia() error {
+	if c.MediaBucket == "" {
+		return nil
+	}
+	scheme, _, _ := strings.Cut(c.MediaBucket.Reveal(), "://")
+	if scheme != "file" && scheme != "s3" {
+		return fmt.Errorf("%sMEDIA_BUCKET: it must be like file:///var/lib/parley/media or s3://bucket?region=eu-west-1", Prefix)
+	}
+	return errors.Join(checkAddress("MEDIA_LISTEN", c.MediaListen), checkURL("MEDIA_BASE_URL", c.MediaURL, "https", "http"))
 }
 
 func (c Config) checkMasterKey() error {

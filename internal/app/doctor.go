@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/media"
+	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/schema"
@@ -40,7 +43,7 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		findings = append(findings, doctorCell(ctx, name, databases[name])...)
 	}
-	findings = append(findings, doctorRedis(ctx, config), doctorProvider(ctx, config))
+	findings = append(findings, doctorRedis(ctx, config), doctorBucket(ctx, config), doctorMediaHost(ctx, config), doctorProvider(ctx, config))
 	return append(findings, doctorNumbers(ctx, config)...)
 }
 
@@ -105,6 +108,58 @@ func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
 		partitions.Fix = "run `parley migrate`, and keep a `parley work` running"
 	}
 	return append(findings, partitions)
+}
+
+// doctorBucket writes, reads and deletes a small file.
+func doctorBucket(ctx context.Context, config Config) Finding {
+	finding := Finding{Name: "media bucket", Found: "stores and returns files"}
+	switch {
+	case config.MediaBucket == "":
+		finding.Found = "not set: files of inbound messages are not stored"
+		return finding
+	case config.checkMedia() != nil:
+		finding.Found = "not asked" // the check of the settings reported it
+		return finding
+	}
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	files, err := bucket.Open(ctx, config.MediaBucket.Reveal())
+	if err == nil {
+		defer func() { _ = files.Close() }()
+		err = files.Check(ctx)
+	}
+	if err != nil {
+		finding.Found, finding.Fix = oneLine(err), "correct PARLEY_MEDIA_BUCKET, its credentials or its permissions: reading, writing, deleting"
+	}
+	return finding
+}
+
+const bucketTimeout = 10 * time.Second
+
+// doctorMediaHost asks the media host, at its public URL, for a file that does not exist.
+func doctorMediaHost(ctx context.Context, config Config) Finding {
+	finding := Finding{Name: "media host", Found: "answers at " + config.MediaURL}
+	if config.MediaBucket == "" || config.checkMedia() != nil {
+		return Finding{Name: "media host", Found: "not served"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	client := &http.Client{Timeout: bucketTimeout} //nolint:forbidigo // the operator's own address, not a tenant's
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.MediaURL+media.Path+media.NewKey(), http.NoBody)
+	if err == nil {
+		var response *http.Response
+		if response, err = client.Do(request); err == nil {
+			defer func() { _ = response.Body.Close() }()
+			if response.StatusCode != http.StatusNotFound || response.Header.Get("X-Content-Type-Options") != "nosniff" {
+				err = fmt.Errorf("%s is not answered by a media host (%s)", config.MediaURL, response.Status)
+			}
+		}
+	}
+	if err != nil {
+		finding.Found = oneLine(err)
+		finding.Fix = "start `parley serve`, or correct PARLEY_MEDIA_BASE_URL: it must lead to PARLEY_MEDIA_LISTEN"
+	}
+	return finding
 }
 
 func doctorRedis(ctx context.Context, config Config) Finding {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/parley-chat/parley/internal/edge/mediahost"
 )
 
 // The limits of a connection. A proxy in front of the process ends TLS and HTTP/2.
@@ -82,6 +84,9 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 		if err != nil {
 			return err
 		}
+		if err := a.hostMedia(ctx, group); err != nil {
+			return err
+		}
 		if roles.Ready != nil {
 			roles.Ready(public.Addr().String())
 		}
@@ -90,6 +95,20 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	err = group.Wait()
 	a.logger.InfoContext(context.WithoutCancel(ctx), "process.stopped")
 	return err
+}
+
+// hostMedia serves files on an origin of their own, if there is a bucket.
+func (a *App) hostMedia(ctx context.Context, group *errgroup.Group) (err error) {
+	if a.cells.Bucket == nil {
+		return nil
+	}
+	if a.media == nil {
+		if a.media, err = a.open(ctx, a.config.MediaListen); err != nil {
+			return err
+		}
+	}
+	group.Go(func() error { return a.answer(ctx, a.media, mediahost.New(a.cells.Bucket, a.logger)) })
+	return nil
 }
 
 // lameDuck returns a context that ends a second after ctx does (in development, at once). In that

@@ -38,13 +38,15 @@ func domain() map[string][]string {
 		"accounts":          {"orgs", "customers", "audit"},
 		"callbacks":         {"orgs", "accounts"},
 		"templates":         {"orgs", "accounts"},
+		"media":             {"orgs", "accounts"},
 		"webhooks":          {"orgs", "accounts", "events", "audit"},
 		"contacts":          {"orgs", "accounts", "labels", "events", "contacts/identity"},
 		"contacts/identity": {},
 		"messages/content":  {},
 		// A status finds its number's callbacks: messages ask whether one still waits.
 		"messages": {
-			"orgs", "accounts", "customers", "templates", "contacts", "conversations", "callbacks", "events", "quota", "messages/content",
+			"orgs", "accounts", "customers", "templates", "contacts", "conversations", "callbacks", "media", "events", "quota",
+			"messages/content",
 		},
 		"conversations": {"orgs", "accounts", "contacts", "labels", "events", "audit"},
 	}

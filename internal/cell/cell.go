@@ -19,12 +19,14 @@ import (
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/quota"
 	"github.com/parley-chat/parley/internal/domain/templates"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/idempotency"
@@ -60,6 +62,7 @@ type Cell struct {
 	Conversations *conversations.Service
 	Webhooks      *webhooks.Service
 	Callbacks     *callbacks.Service
+	Media         *media.Service
 	Messages      *messages.Service
 	Idempotency   *idempotency.Store
 }
@@ -82,6 +85,10 @@ type Deps struct {
 	Posts *safehttp.Client
 	// Provider is the messaging network; nil for commands that never call it.
 	Provider provider.Port
+	// Bucket is where files of messages are stored; nil stores none. MediaURL is the start of their
+	// public URLs.
+	Bucket   *bucket.Bucket
+	MediaURL string
 	// EchoWait is how long a send with an unknown result waits for its callback; zero is the default.
 	EchoWait time.Duration
 	Logger   *slog.Logger
@@ -148,12 +155,17 @@ func New(deps Deps) (*Cell, error) {
 
 // wire creates the messages, and tells services what others do for them.
 func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
+	c.Media = media.New(media.Deps{
+		Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Accounts: c.Accounts, Provider: deps.Provider, Bucket: deps.Bucket,
+		BaseURL: deps.MediaURL, Logger: deps.Logger,
+	})
 	c.Messages = messages.New(messages.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Orgs: c.Orgs, Accounts: c.Accounts, Templates: c.Templates,
-		Contacts: c.Contacts, Conversations: c.Conversations, Callbacks: c.Callbacks, Events: c.Events, Quota: c.Quota,
+		Contacts: c.Contacts, Conversations: c.Conversations, Callbacks: c.Callbacks, Media: c.Media, Events: c.Events,
+		Quota:    c.Quota,
 		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
 	})
-	c.Accounts.OnConnect(c.Messages.OpenLaneTx)
+	c.Accounts.OnConnect(c.Messages.OpenLaneTx, c.Media.OpenLaneTx)
 	c.Quota.CountWith(c.Messages.CountAccepted)
 	// In the order of locks (ARCHITECTURE.md): contacts and conversations, then templates, then accounts,
 	// then messages.
@@ -164,7 +176,7 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 		}
 	})
 	c.Accounts.OnPurge(
-		c.Messages.Purge, c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
+		c.Messages.Purge, c.Media.Purge, c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
 	)
 }
 
@@ -178,14 +190,18 @@ func (c *Cell) Handle(set *jobs.Set) {
 }
 
 // LookAfter starts the checks of accounts, the syncs of templates and the recounts of quotas that
-// are due, looks for the messages of parked statuses, and returns how many of these it handled. Every
+// are due, looks for the messages of parked statuses, records events whose files are late, deletes
+// files, and returns how many of these it handled. Every
 // process that does background work calls it every 20 s.
 func (c *Cell) LookAfter(ctx context.Context) (begun int, err error) {
 	asked, accountsErr := c.Accounts.LookAfter(ctx)
 	synced, templatesErr := c.Templates.LookAfter(ctx)
 	recounted, quotaErr := c.Quota.LookAfter(ctx)
 	released, messagesErr := c.Messages.ReleaseParked(ctx)
-	return asked + synced + recounted + released, errors.Join(accountsErr, templatesErr, quotaErr, messagesErr)
+	late, mediaErr := c.Media.ReleaseLate(ctx)
+	deleted, deleteErr := c.Media.DeleteDue(ctx)
+	return asked + synced + recounted + released + late + deleted,
+		errors.Join(accountsErr, templatesErr, quotaErr, messagesErr, mediaErr, deleteErr)
 }
 
 // RestoreTx creates lanes and jobs from the rows of an organization that moved to this cell.

@@ -8,6 +8,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -30,6 +31,8 @@ type book struct {
 	attempts []attempt
 	pairs    []pair
 	drafts   []events.Draft
+	// files are to be fetched; the events of their messages wait for them.
+	files []media.File
 	// parked are statuses that wait for their message from now on.
 	parked []parked
 	// counted are attempts for the cell's counts. They are added after the commit, because a
@@ -175,6 +178,9 @@ func (b *book) writeTx(ctx context.Context, tx *postgres.Tx) error {
 		return err
 	}
 	if err := nameArrivals(ctx, tx, b.named); err != nil {
+		return err
+	}
+	if err := b.s.media.FetchTx(ctx, tx, b.account, b.files); err != nil {
 		return err
 	}
 	tx.AfterCommit(func() {

@@ -63,13 +63,34 @@ func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draf
 		drafts[i] = events.Draft{
 			Type: events.MessageSent, Key: message.ID.String() + ":sent", PhoneNumberID: numberOfAccount(b.account),
 			Contact: message.ContactID.Any(), Message: message.ID.Any(),
-			Data: message.sentData(b.account, statuses[message.ConversationID]),
+			Data: message.sentData(b.account, statuses[message.ConversationID], b.s.hosted(message)),
 		}
 	}
 	return drafts, nil
 }
 
-func (m *Message) sentData(of accounts.Account, status conversations.Status) sentEvent {
+// hosted is the public URL of a message's file; nil if it is not stored.
+func (s *Service) hosted(m *Message) *string {
+	if m.MediaState == nil || *m.MediaState != mediaReady || m.MediaKey == nil {
+		return nil
+	}
+	return new(s.media.URL(*m.MediaKey))
+}
+
+// FileURL is where the file of a message is: the hosted copy, or the link that it was sent with; nil if
+// there is none.
+func (s *Service) FileURL(m Message) *string {
+	if url := s.hosted(&m); url != nil {
+		return url
+	}
+	if file := m.file(); file != nil && m.Source != FromApp && m.Direction == Outbound {
+		return file.Link
+	}
+	return nil
+}
+
+// sentData is the data of message.sent. hosted is the URL of a file from the phone app.
+func (m *Message) sentData(of accounts.Account, status conversations.Status, hosted *string) sentEvent {
 	at := m.ID.CreatedAt()
 	if m.SentAt != nil {
 		at = *m.SentAt
@@ -79,6 +100,9 @@ func (m *Message) sentData(of accounts.Account, status conversations.Status) sen
 		"status": m.Status, "source": m.Source, "reply_to_provider_id": m.ReplyTo,
 	}
 	if file := m.file(); file != nil {
+		if hosted != nil {
+			file.Link = hosted
+		}
 		shown["media_url"], shown["media_status"] = file.Link, nil
 		if file.Link != nil {
 			shown["media_status"] = "ready"

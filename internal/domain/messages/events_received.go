@@ -9,6 +9,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/jsonout"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -52,24 +53,33 @@ func (b *batch) announceTx(ctx context.Context, tx *postgres.Tx, book *book) err
 	if err != nil {
 		return err
 	}
+	var files []media.File
 	for _, one := range b.said {
 		m := &one.message
 		book.arrived(m)
-		switch {
-		case m.Direction == Outbound:
-			book.sent = append(book.sent, m)
-		default:
-			envelope, err := one.envelope()
-			if err != nil {
-				return err
+		if m.Direction == Outbound {
+			if one.file == nil {
+				book.sent = append(book.sent, m)
+			} else {
+				files = append(files, media.File{MessageID: m.ID.Any(), Ref: *one.file, Key: *m.MediaKey})
 			}
-			draft, err := receivedEvent(b.account, m, one.thread, labelled[one.thread.ID], envelope, nil)
-			if err != nil {
-				return err
-			}
-			book.drafts = append(book.drafts, draft)
+			continue
 		}
+		envelope, err := one.envelope()
+		if err != nil {
+			return err
+		}
+		if one.file != nil {
+			files = append(files, media.File{MessageID: m.ID.Any(), Ref: *one.file, Key: *m.MediaKey, Event: envelope})
+			continue
+		}
+		draft, err := receivedEvent(b.account, m, one.thread, labelled[one.thread.ID], envelope, nil)
+		if err != nil {
+			return err
+		}
+		book.drafts = append(book.drafts, draft)
 	}
+	book.files = files
 	return nil
 }
 

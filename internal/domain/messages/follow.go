@@ -27,7 +27,7 @@ func (s *Service) contactLeftTx(ctx context.Context, tx *postgres.Tx, departure 
 		if err != nil || !some {
 			return false, err
 		}
-		touched, err := tx.Exec(ctx, sqlErase, postgres.Args{"conversations": of, "limit": portion})
+		touched, err := tx.Exec(ctx, sqlErase, postgres.Args{"conversations": of, "limit": portion, "now": s.clock.Now()})
 		return touched > 0, err
 	}
 	into, err := s.conversations.OfTx(ctx, tx, *departure.JoinedInto)
@@ -54,7 +54,7 @@ func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Accou
 		return err
 	}
 	for _, sql := range []string{sqlPurgeMessages, sqlPurgeReceipts, sqlPurgeParked, sqlPurgePairs} {
-		if err := postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{argAccount: account.ID}); err != nil {
+		if err := postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{argAccount: account.ID, "now": s.clock.Now()}); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,10 @@ const (
 	// Deletes messages with everything that hangs on them.
 	sqlDoomed = `, states AS (
     DELETE FROM message_states WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
-    RETURNING provider_id, second_provider_id
+    RETURNING provider_id, second_provider_id, media_key
+), files AS (
+    INSERT INTO media_deletions (org_id, key, due_at) SELECT @org_id, media_key, @now FROM states WHERE media_key IS NOT NULL
+    ON CONFLICT DO NOTHING
 ), tries AS (
     DELETE FROM send_attempts WHERE org_id = @org_id AND message_id IN (SELECT id FROM doomed)
 ), named AS (
@@ -74,11 +77,11 @@ const (
 )
 DELETE FROM messages WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
 RETURNING id`
-	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages
+	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND conversation_id = ANY (@conversations) ORDER BY id LIMIT @limit FOR UPDATE
 )` + sqlDoomed
-	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages
+	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit FOR UPDATE
 )` + sqlDoomed

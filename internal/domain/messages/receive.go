@@ -10,6 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/callbacks"
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/conversations"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jsonout"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -52,7 +53,7 @@ func (b *batch) received(item callbacks.Inbound, in provider.Inbound) *arrival {
 		one.message.ErrorCode, one.message.ErrorMessage, one.message.ProviderCode = &code, &words, number
 		one.file = nil
 	}
-	one.attach()
+	one.attach(b.s.media.Stores())
 	return one
 }
 
@@ -68,7 +69,7 @@ func (b *batch) echoed(item callbacks.Inbound, in provider.Echo) *arrival {
 	}
 	one.message.Status, one.message.Announced = Sent, announcedMessageSent
 	one.say(in.ID, in.Type, in.Content, "", in.Reaction, in.Reply, at)
-	one.attach()
+	one.attach(b.s.media.Stores())
 	return one
 }
 
@@ -107,20 +108,24 @@ func unsupportedContent(kind string) json.RawMessage {
 	return content
 }
 
-// attach notes the file of a message, which is fetched later. One that the provider cannot give is
-// failed from the start.
-func (one *arrival) attach() {
+// attach notes the file of a message, which is fetched later. One that the provider cannot give, or that
+// cannot be stored, is failed from the start.
+func (one *arrival) attach(stores bool) {
 	m := &one.message
 	if (*Message).file(m) == nil {
 		one.file = nil
 		return
 	}
-	state := mediaFailed
-	if one.file != nil {
-		state = mediaPending
-		m.MediaType = orNil(one.file.MIMEType)
+	if m.MediaState = new(mediaFailed); one.file == nil {
+		return
 	}
-	m.MediaState = &state
+	m.MediaType = orNil(one.file.MIMEType)
+	if !stores {
+		one.file = nil
+		return
+	}
+	m.MediaState, m.MediaKey = new(mediaPending), new(media.NewKey())
+	m.Announced = 0 // the event waits for the file
 }
 
 // The states of a message's file.

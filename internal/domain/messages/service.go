@@ -10,6 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/quota"
 	"github.com/parley-chat/parley/internal/domain/templates"
@@ -31,6 +32,7 @@ type Service struct {
 	contacts      *contacts.Service
 	conversations *conversations.Service
 	callbacks     *callbacks.Service
+	media         *media.Service
 	events        *events.Log
 	quota         *quota.Service
 	provider      provider.Port
@@ -52,6 +54,7 @@ type Deps struct {
 	Contacts      *contacts.Service
 	Conversations *conversations.Service
 	Callbacks     *callbacks.Service
+	Media         *media.Service
 	Events        *events.Log
 	Quota         *quota.Service
 	Provider      provider.Port
@@ -67,12 +70,14 @@ func New(deps Deps) *Service {
 	s := &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, orgs: deps.Orgs, accounts: deps.Accounts,
 		templates: deps.Templates, contacts: deps.Contacts, conversations: deps.Conversations, callbacks: deps.Callbacks,
+		media:  deps.Media,
 		events: deps.Events, quota: deps.Quota, provider: deps.Provider, logger: deps.Logger, echoWait: deps.EchoWait,
 	}
 	if s.echoWait == 0 {
 		s.echoWait = defaultEchoWait
 	}
 	lanes.Register(s.lanes, s.kind())
+	s.media.OwnedBy(s.filesTx)
 	s.contacts.FollowedBy(contacts.Follower{Settle: s.contactLeftTx})
 	return s
 }

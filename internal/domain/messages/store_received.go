@@ -146,3 +146,60 @@ func writeAmended(ctx context.Context, tx *postgres.Tx, all []*amended) error {
 	_, err := tx.Exec(ctx, sqlWriteAmended, args)
 	return err
 }
+
+const (
+	sqlWriteFiles = `
+UPDATE message_states st
+SET media_state = g.media_state,
+    media_type = g.media_type,
+    media_size = g.media_size,
+    announced = g.announced
+FROM unnest(@ids::uuid[], @media_states::text[], @media_types::text[], @media_sizes::bigint[], @announced::smallint[])
+    AS g (id, media_state, media_type, media_size, announced)
+WHERE st.org_id = @org_id
+  AND st.id = g.id
+  AND st.id BETWEEN @least AND @greatest`
+	// A contact that was merged into another is an alias of it.
+	sqlPlacesOf = `
+SELECT m.id, c.id AS contact_id, v.id AS conversation_id, v.status, v.assignee_id, ` + contactColumns + `
+FROM messages m
+JOIN LATERAL (
+    SELECT coalesce(joined_into, id) AS id
+    FROM contacts WHERE org_id = @org_id AND id = m.contact_id AND coalesce(departure, '') <> 'erasing' OFFSET 0
+) AS known ON true
+JOIN LATERAL (
+    SELECT id, phone_number, bsuid, parent_bsuid, username, name
+    FROM contacts WHERE org_id = @org_id AND id = known.id AND departure IS NULL OFFSET 0
+) AS c ON true
+JOIN LATERAL (
+    SELECT id, status, assignee_id FROM conversations WHERE org_id = @org_id AND contact_id = c.id AND departure IS NULL OFFSET 0
+) AS v ON true
+WHERE m.org_id = @org_id
+  AND m.id = ANY (@ids)
+  AND m.id BETWEEN @least AND @greatest`
+)
+
+func writeFiles(ctx context.Context, tx *postgres.Tx, all []*Message) error {
+	if len(all) == 0 {
+		return nil
+	}
+	args := postgres.Columns(all,
+		postgres.Col("ids", func(m *Message) ID { return m.ID }),
+		postgres.Col("media_states", func(m *Message) *string { return m.MediaState }),
+		postgres.Col("media_types", func(m *Message) *string { return m.MediaType }),
+		postgres.Col("media_sizes", func(m *Message) *int64 { return m.MediaSize }),
+		postgres.Col("announced", func(m *Message) int16 { return int16(m.Announced) }))
+	args["least"], args[argGreatest] = span(postgres.Each(all, func(m *Message) ID { return m.ID }))
+	_, err := tx.Exec(ctx, sqlWriteFiles, args)
+	return err
+}
+
+func placesOf(ctx context.Context, tx *postgres.Tx, all []ID) (map[ID]place, error) {
+	least, greatest := span(all)
+	rows, err := postgres.Many[place](ctx, tx, sqlPlacesOf, postgres.Args{"ids": all, "least": least, argGreatest: greatest})
+	found := make(map[ID]place, len(rows))
+	for _, one := range rows {
+		found[one.ID] = one
+	}
+	return found, err
+}

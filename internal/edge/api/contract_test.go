@@ -15,7 +15,7 @@ import (
 // this list.
 func notServedYet() []string {
 	return []string{
-		"validateMessage", "getMessageMedia",
+		"validateMessage",
 		"getMessageTimeline", "createTemplate", "updateTemplate",
 		"listMedia", "createMedia", "getMedia", "deleteMedia", "listSetupLinks",
 		"createSetupLink", "getSetupLink", "updateSetupLink", "revokeSetupLink",

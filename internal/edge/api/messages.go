@@ -12,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/messages/content"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/provider"
 )
@@ -64,6 +65,23 @@ func getMessage(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return c.withTagOf(message.Resource(account))
+}
+
+// getMessageMedia redirects to the file of a message.
+func getMessageMedia(c *call) (reply, error) {
+	account, id, err := accountItem[messages.ID](c, "message")
+	if err != nil {
+		return reply{}, err
+	}
+	message, err := c.cell.Messages.Get(c.ctx(), c.org(), account, id)
+	if err != nil {
+		return reply{}, err
+	}
+	location := c.cell.Messages.FileURL(message)
+	if location == nil {
+		return reply{}, fault.New(fault.ResourceNotFound, "The message has no file, or its file is not stored (`media.status` of the message).")
+	}
+	return reply{status: http.StatusFound, header: http.Header{"Location": {*location}}}, nil
 }
 
 // sendBody is the body of POST messages: a message when it has a type, else a read receipt.

@@ -40,7 +40,7 @@ type handler func(*call) (reply, error)
 
 // routes are all routes of the API. The class says which are refused first under load.
 func (a *API) routes() []*route {
-	return []*route{
+	all := []*route{
 		{method: "GET", path: "/health", class: urgent, handler: a.getHealth},
 		{method: "GET", path: "/openapi.json", class: single, handler: a.getOpenAPI},
 		{method: "GET", path: "/me", class: single, handler: getMe},
@@ -54,6 +54,7 @@ func (a *API) routes() []*route {
 		{method: "GET", path: "/{phone_number_id}/messages", class: lists, handler: listMessages},
 		{method: "POST", path: "/{phone_number_id}/messages", class: urgent, handler: a.sendMessage},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}", class: single, handler: getMessage},
+		{method: "GET", path: "/{phone_number_id}/messages/{id}/media", class: single, handler: getMessageMedia},
 
 		{method: "GET", path: "/labels", class: lists, handler: listLabels},
 		{method: "POST", path: "/labels", class: urgent, handler: createLabel},
@@ -70,7 +71,12 @@ func (a *API) routes() []*route {
 			method: "DELETE", path: "/customers/{id}/whatsapp_accounts/{phone_number_id}", class: urgent, handler: disconnectAccount,
 			refuses: orgs.Standing.RefusesCustomers,
 		},
+	}
+	return append(all, a.webhookRoutes()...)
+}
 
+func (a *API) webhookRoutes() []*route {
+	return []*route{
 		{method: "GET", path: "/webhook_subscriptions", class: lists, handler: listSubscriptions},
 		{method: "POST", path: "/webhook_subscriptions", class: urgent, handler: createSubscription},
 		{method: "GET", path: "/webhook_subscriptions/{id}", class: single, handler: getSubscription},

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -41,11 +42,16 @@ type World struct {
 	Directory *directory.Directory
 	// Network is the messaging network of all cells of the directory.
 	Network *network.Network
+	// Files is where all cells store the files of messages.
+	Files *bucket.Bucket
 	// Logger fails the test when it is given a secret.
 	Logger *slog.Logger
 
 	serial *atomic.Int64
 }
+
+// MediaURL is the start of the files' URLs.
+const MediaURL = "https://media.example"
 
 // New makes an empty world on a database of its own, its directory beside it.
 func New(t testing.TB) *World {
@@ -77,14 +83,16 @@ func In(
 	})
 	require.NoError(t, err)
 	t.Cleanup(posts.Close)
+	files, err := bucket.Open(t.Context(), "file://"+t.TempDir())
+	require.NoError(t, err)
 	worlds, serial, messaging, logger := map[string]*World{}, &atomic.Int64{}, network.New(t, now), canary.Logger(t)
 	for name, db := range databases {
 		made, err := cell.New(cell.Deps{
 			Name: name, DB: db, Clock: now, Directory: routes, Ring: ring, Posts: posts, Provider: messaging,
-			Logger: logger,
+			Logger: logger, Bucket: files, MediaURL: MediaURL,
 		})
 		require.NoError(t, err)
-		worlds[name] = &World{Cell: made, Clock: now, Directory: routes, Network: messaging, Logger: logger, serial: serial}
+		worlds[name] = &World{Cell: made, Clock: now, Directory: routes, Network: messaging, Logger: logger, Files: files, serial: serial}
 	}
 	return worlds
 }

@@ -1,0 +1,169 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/bucket"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// Service is the files of one cell.
+type Service struct {
+	work     *postgres.DB
+	clock    clock.Clock
+	lanes    *lanes.Lanes
+	accounts *accounts.Service
+	provider provider.MediaStore
+	bucket   *bucket.Bucket
+	base     string
+	logger   *slog.Logger
+	owner    Owner
+}
+
+// Deps are the dependencies of the service.
+type Deps struct {
+	// Work is the pool of background work.
+	Work     *postgres.DB
+	Clock    clock.Clock
+	Lanes    *lanes.Lanes
+	Accounts *accounts.Service
+	Provider provider.MediaStore
+	// Bucket is where files are stored; nil stores none.
+	Bucket *bucket.Bucket
+	// BaseURL is the start of the files' public URLs.
+	BaseURL string
+	Logger  *slog.Logger
+}
+
+// New builds the service.
+func New(deps Deps) *Service {
+	s := &Service{
+		work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, accounts: deps.Accounts, provider: deps.Provider,
+		bucket: deps.Bucket, base: deps.BaseURL, logger: deps.Logger,
+	}
+	lanes.Register(s.lanes, s.kind())
+	return s
+}
+
+// OwnedBy sets who hears of files. Only wiring calls it.
+func (s *Service) OwnedBy(owner Owner) { s.owner = owner }
+
+// Stores tells whether files are stored at all.
+func (s *Service) Stores() bool { return s.bucket != nil }
+
+// Path is the path of a file below the base URL.
+const Path = "/m/"
+
+// URL is the public URL of a file.
+func (s *Service) URL(key string) string { return s.base + Path + key }
+
+// OpenLaneTx makes the lane of a number that is being connected.
+func (s *Service) OpenLaneTx(ctx context.Context, tx *postgres.Tx, account accounts.Account) error {
+	return s.lanes.OpenTx(ctx, tx, laneKind, laneOf(account.ID))
+}
+
+// FetchTx has files of a number's messages fetched, and their events wait for it.
+func (s *Service) FetchTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, files []File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if err := insertDownloads(ctx, tx, of.ID, files, s.clock.Now().Add(waitsFor)); err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := s.lanes.AddTx(ctx, tx, laneKind, laneOf(of.ID), lanes.Row{ID: file.MessageID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReleaseLate records the events that have waited for their files long enough, and returns how many.
+// Every process that does background work calls it every 20 s.
+func (s *Service) ReleaseLate(ctx context.Context) (released int, err error) {
+	numbers, err := lateNumbers(ctx, s.work, s.clock.Now().Add(lookAhead))
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, one := range numbers {
+		count, err := postgres.InTx(ctx, s.work, one.OrgID, func(tx *postgres.Tx) (int, error) { return s.releaseTx(ctx, tx, one.AccountID) })
+		if code := fault.Of(err); code == fault.ServiceUnavailable || code == fault.ResourceNotFound {
+			continue // the organization is being moved, or the number is purged
+		}
+		released += count
+		failed = append(failed, err)
+	}
+	return released, errors.Join(failed...)
+}
+
+func (s *Service) releaseTx(ctx context.Context, tx *postgres.Tx, of accounts.ID) (int, error) {
+	account, err := s.accounts.GetTx(ctx, tx, of)
+	if err != nil {
+		return 0, err
+	}
+	late, err := lateOf(ctx, tx, of, s.clock.Now().Add(lookAhead))
+	if err != nil {
+		return 0, err
+	}
+	outcomes := postgres.Each(late, func(d download) Outcome { return d.outcome(Late) })
+	if _, err := s.owner(ctx, tx, account, outcomes); err != nil {
+		return 0, err
+	}
+	return len(late), releaseWaiting(ctx, tx, late)
+}
+
+// DeleteTx has files deleted from the bucket.
+func (s *Service) DeleteTx(ctx context.Context, tx *postgres.Tx, keys []string) error {
+	return insertDeletions(ctx, tx, keys, s.clock.Now())
+}
+
+// deleteAgainAfter is longer than a download may take.
+const deleteAgainAfter = callTimeout + 5*time.Minute
+
+// DeleteDue deletes files that are to be deleted, and returns how many. Every process that does
+// background work calls it every 20 s.
+func (s *Service) DeleteDue(ctx context.Context) (count int, err error) {
+	if s.bucket == nil {
+		return 0, nil
+	}
+	due, err := dueDeletions(ctx, s.work, s.clock.Now())
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, one := range due {
+		if err := s.bucket.Delete(ctx, one.Key); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		_, err := postgres.InTx(ctx, s.work, one.OrgID, func(tx *postgres.Tx) (struct{}, error) {
+			return struct{}{}, endDeletion(ctx, tx, one, s.clock.Now().Add(deleteAgainAfter))
+		})
+		if fault.Of(err) == fault.ServiceUnavailable {
+			continue // the organization is being moved
+		}
+		failed, count = append(failed, err), count+1
+	}
+	return count, errors.Join(failed...)
+}
+
+// Purge deletes what is to be fetched for a number that was disconnected. Its files go with its messages.
+func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account) error {
+	_, err := postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (struct{}, error) {
+		return struct{}{}, s.lanes.CloseTx(ctx, tx, laneOf(account.ID))
+	})
+	if err != nil {
+		return err
+	}
+	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{"account_id": account.ID})
+}

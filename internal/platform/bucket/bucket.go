@@ -1,0 +1,135 @@
+// Package bucket stores files: in a directory, or in an S3-compatible service.
+package bucket
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/s3blob" // opens s3:// URLs
+	"gocloud.dev/gcerrors"
+)
+
+// Bucket is a place for files. Its methods may be called at the same time.
+type Bucket struct{ files *blob.Bucket }
+
+// Open opens the bucket of a URL: file:///directory, which is made if it is missing, or
+// s3://name?region=…&endpoint=…, with credentials from the usual AWS variables. It does not connect.
+func Open(ctx context.Context, location string) (*Bucket, error) {
+	parsed, err := url.Parse(location)
+	if err != nil {
+		return nil, errors.New("it is not a URL")
+	}
+	var files *blob.Bucket
+	switch {
+	case parsed.Scheme == "file" && parsed.Path != "":
+		// Temporary files are made beside the files: a rename works within one file system only.
+		files, err = fileblob.OpenBucket(parsed.Path, &fileblob.Options{CreateDir: true, DirFileMode: os.ModePerm &^ 0o077, NoTempDir: true})
+	case parsed.Scheme == "s3" && parsed.Host != "":
+		files, err = blob.OpenBucket(ctx, location)
+	default:
+		return nil, errors.New("it must be like file:///var/lib/parley/media or s3://bucket?region=eu-west-1")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be opened: %w", err)
+	}
+	return &Bucket{files: files}, nil
+}
+
+// Close closes the bucket.
+func (b *Bucket) Close() error { return b.files.Close() }
+
+// File is what is stored with the bytes of a file.
+type File struct {
+	ContentType string
+	// Disposition is the header Content-Disposition with which the file is served.
+	Disposition string
+}
+
+// partSize is how many bytes of an upload to S3 are kept in memory.
+const partSize = 5 << 20
+
+// Put stores a file under a key, in place of an earlier one, and returns its size. Nothing is stored
+// if reading fails. It keeps at most partSize of the file in memory.
+func (b *Bucket) Put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	writer, err := b.files.NewWriter(ctx, key, &blob.WriterOptions{
+		ContentType: file.ContentType, ContentDisposition: file.Disposition, BufferSize: partSize, MaxConcurrency: 1,
+		DisableContentTypeDetection: true,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if size, err = io.Copy(writer, content); err != nil {
+		cancel() // Close then discards what was written
+		return 0, errors.Join(err, ignoreCanceled(writer.Close()))
+	}
+	return size, writer.Close()
+}
+
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) || gcerrors.Code(err) == gcerrors.Canceled {
+		return nil
+	}
+	return err
+}
+
+// Object is an open file.
+type Object struct {
+	*blob.Reader
+
+	File File
+	ETag string
+}
+
+// ErrNotFound means that there is no file under the key.
+var ErrNotFound = errors.New("there is no such file")
+
+// Get opens a file. The caller closes it.
+func (b *Bucket) Get(ctx context.Context, key string) (*Object, error) {
+	attributes, err := b.files.Attributes(ctx, key)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	reader, err := b.files.NewReader(ctx, key, nil)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	return &Object{
+		Reader: reader, File: File{ContentType: attributes.ContentType, Disposition: attributes.ContentDisposition}, ETag: attributes.ETag,
+	}, nil
+}
+
+func notFound(err error) error {
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return ErrNotFound
+	}
+	return err
+}
+
+// Delete deletes a file. There is no error if it does not exist.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	if err := notFound(b.files.Delete(ctx, key)); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// Check writes, reads and deletes a small file.
+func (b *Bucket) Check(ctx context.Context) error {
+	key := "check/" + rand.Text()
+	if err := b.files.WriteAll(ctx, key, []byte("check"), nil); err != nil {
+		return err
+	}
+	if _, err := b.files.ReadAll(ctx, key); err != nil {
+		return err
+	}
+	return b.files.Delete(ctx, key)
+}
