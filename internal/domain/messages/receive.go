@@ -167,7 +167,7 @@ func (b *batch) recipients() (sightings []contacts.Sighting) {
 		who := one.status.Recipient
 		if who.Phone != "" && who.ID != "" {
 			sighting := seen(who, b.timeOr(one.status.At))
-			sighting.Known = true
+			sighting.Name, sighting.Known = "", true // only a message of a person fills its name
 			sightings = append(sightings, sighting)
 		}
 	}
