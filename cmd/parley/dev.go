@@ -214,12 +214,13 @@ Parley is running. A demo organization is ready:
 
   export PARLEY_URL=%s
   export PARLEY_KEY=%s
+%s
+Send a message:
 
-Create a label:
-
-  curl "$PARLEY_URL/labels" -H "Authorization: Bearer $PARLEY_KEY" -H "Content-Type: application/json" -d '{"name":"VIP","color":"violet"}'
+  curl "$PARLEY_URL/%s/messages" -H "Authorization: Bearer $PARLEY_KEY" -H "Content-Type: application/json" \
+    -d '{"messaging_product":"chat","to":"+15550100001","type":"text","text":{"body":"Hello"}}'
 
 %sStop with Ctrl-C.
-`, ready.BaseURL, ready.APIKey, phoneHint(ready.SimulatorURL))
+`, ready.BaseURL, ready.APIKey, phoneExports(ready), ready.PhoneNumberID, phoneHint(ready.SimulatorURL))
 	return err
 }

@@ -118,6 +118,14 @@ func (n *devNetwork) connect(ctx context.Context, cell *app.Cell, org orgs.ID, t
 	return *account.PhoneNumberID, err
 }
 
+// phoneExports are the variables of the quickstart that concern the simulated network.
+func phoneExports(ready demo) string {
+	if ready.SimulatorURL == "" {
+		return ""
+	}
+	return fmt.Sprintf("  export PARLEY_NUMBER=%s\n  export PARLEY_PHONE=%s\n", ready.PhoneNumberID, ready.SimulatorURL)
+}
+
 func phoneHint(simulatorURL string) string {
 	if simulatorURL == "" {
 		return ""

@@ -246,7 +246,8 @@ func checkOneOf(name, value string, allowed ...string) error {
 
 // unknownSettings finds variables that start with Prefix and are no settings, mostly misspelled ones.
 func unknownSettings(environment map[string]string) []Finding {
-	known := map[string]bool{}
+	// Those that the quickstart exports are no settings, and no mistake.
+	known := map[string]bool{Prefix + "URL": true, Prefix + "KEY": true, Prefix + "NUMBER": true, Prefix + "PHONE": true}
 	fields, err := env.GetFieldParamsWithOptions(&Config{}, env.Options{Environment: environment, Prefix: Prefix})
 	if err != nil {
 		return nil
