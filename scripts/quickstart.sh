@@ -8,7 +8,8 @@ server=${PARLEY_TEST_DATABASE_URL:-postgres://127.0.0.1:5432/postgres}
 database=parley_quickstart_$$
 export PARLEY_DATABASE_URL="${server%/*}/$database"
 scratch=$(mktemp -d)
-export XDG_CACHE_HOME=$scratch/cache
+GOCACHE=$(go env GOCACHE) # Go keeps its cache; `parley dev` stores files in the scratch directory
+export GOCACHE XDG_CACHE_HOME=$scratch/cache
 log=$scratch/parley.log received=$scratch/received.log
 
 # Prints the blocks of the README below the marks of this name.

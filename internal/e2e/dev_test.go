@@ -37,6 +37,7 @@ func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string
 	settings := proc.Settings{
 		"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
+		"XDG_CACHE_HOME": t.TempDir(), // where files of messages are stored
 	}
 	start := func() *proc.Process { return proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0") }
 	process := start()
