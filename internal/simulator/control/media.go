@@ -67,7 +67,8 @@ func (s *Server) describeFile(n *state.Number, c *request, kind string, given ob
 	return described, nil
 }
 
-// findOrAddFile returns the file with the given id, or stores the given bytes or a sample.
+// findOrAddFile returns the file with the given id, or stores the given bytes, so many random bytes (`size`
+// and `seed`) or a sample.
 func (s *Server) findOrAddFile(n *state.Number, c *request, kind string, given object) (*state.File, error) {
 	if id, _ := given["id"].(string); id != "" {
 		if found := s.Data.Files.Find(id, c.Now); found != nil {
@@ -87,6 +88,13 @@ func (s *Server) findOrAddFile(n *state.Number, c *request, kind string, given o
 		mime = named
 	}
 	filename, _ := given["filename"].(string)
+	if size, _ := given["size"].(float64); size > 0 {
+		if size > state.MaxGenerated {
+			return nil, wire.Refusal(100, "size must be at most %d", state.MaxGenerated)
+		}
+		seed, _ := given["seed"].(float64)
+		return s.Data.AddGenerated(n.ID, mime, filename, int(size), uint64(seed), c.Now.Add(state.ReceivedLifetime), c.Now), nil
+	}
 	return s.Data.AddFile(n.ID, mime, filename, data, c.Now.Add(state.ReceivedLifetime), c.Now), nil
 }
 

@@ -1,10 +1,14 @@
 package state
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,12 +37,44 @@ type File struct {
 	Filename string
 	Number   string // id
 	data     []byte
-	SHA256   [sha256.Size]byte
-	expires  time.Time
+	// generated, unless nil, makes the bytes anew for each download: large files need no memory.
+	generated *generated
+	SHA256    [sha256.Size]byte
+	expires   time.Time
 }
 
 // Size returns the length in bytes.
-func (f *File) Size() int { return len(f.data) }
+func (f *File) Size() int {
+	if f.generated != nil {
+		return f.generated.size
+	}
+	return len(f.data)
+}
+
+// MaxGenerated is the largest file that is generated, in bytes: more than the network lets anybody send.
+const MaxGenerated = 128 << 20
+
+// generated is a file of random bytes: the same for the same seed.
+type generated struct {
+	size int
+	seed uint64
+}
+
+func (g *generated) read() io.Reader {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], g.seed)
+	return io.LimitReader(rand.NewChaCha8(seed), int64(g.size))
+}
+
+// AddGenerated stores a file of so many random bytes.
+func (d *Data) AddGenerated(numberID, mimeType, filename string, size int, seed uint64, expires, now time.Time) *File {
+	added := d.AddFile(numberID, mimeType, filename, nil, expires, now)
+	added.generated = &generated{size: size, seed: seed}
+	sum := sha256.New()
+	_, _ = io.Copy(sum, added.generated.read()) // neither reading nor hashing fails
+	copy(added.SHA256[:], sum.Sum(nil))
+	return added
+}
 
 // SHA256Base64 returns the checksum as callbacks carry it.
 func (f *File) SHA256Base64() string { return base64.StdEncoding.EncodeToString(f.SHA256[:]) }
@@ -119,7 +155,11 @@ func (f *File) Serve(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", f.Mime)
 	w.Header().Set("Content-Length", strconv.Itoa(f.Size()))
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(f.data) // fails only when the client has gone
+	var content io.Reader = bytes.NewReader(f.data)
+	if f.generated != nil {
+		content = f.generated.read()
+	}
+	_, _ = io.Copy(w, content) // fails only when the client has gone
 }
 
 // Upload is a resumable upload of a template's example.

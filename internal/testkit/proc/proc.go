@@ -142,6 +142,9 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
+// Pid is the id of the process.
+func (p *Process) Pid() int { return p.command.Process.Pid }
+
 // Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Fifty documents of 100 MiB arrive at once: each is stored whole, and memory stays flat. Needs 6 GB on disk.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+PARLEY_PROOF=full go test -count=1 -v -timeout=30m -run 'TestMedia_' ./internal/e2e |
+  grep --line-buffered -v 'database: postgres\|^=== '
