@@ -107,7 +107,13 @@ func (a *App) hostMedia(ctx context.Context, group *errgroup.Group) (err error) 
 			return err
 		}
 	}
-	group.Go(func() error { return a.answer(ctx, a.media, mediahost.New(a.cells.Bucket, a.logger)) })
+	group.Go(func() error {
+		err := a.answer(a.lameDuck(ctx), a.media, mediahost.New(a.cells.Bucket, a.logger))
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil // a slow receiver was cut off; it can ask for the rest
+		}
+		return err
+	})
 	return nil
 }
 

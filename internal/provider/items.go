@@ -118,9 +118,12 @@ type Edit struct {
 	// ByBusiness: in the phone app. Otherwise User wrote it.
 	ByBusiness bool
 	User       User
-	Type       string
-	Content    json.RawMessage
-	Media      *MediaRef
+	// GroupID and Historic are as those of Inbound.
+	GroupID  string
+	Historic bool
+	Type     string
+	Content  json.RawMessage
+	Media    *MediaRef
 }
 
 // Revoke is a message whose author deleted it for everyone.
@@ -132,6 +135,9 @@ type Revoke struct {
 	OriginalID string
 	ByBusiness bool
 	User       User
+	// GroupID and Historic are as those of Inbound.
+	GroupID  string
+	Historic bool
 }
 
 // Echo is a message that the business sent in the phone app.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -116,10 +117,7 @@ func (s *Service) fetch(ctx context.Context, d *download) outcome {
 	defer func() { _ = file.Body.Close() }()
 	sum := sha256.New()
 	content := &bounded{from: io.TeeReader(file.Body, sum), left: maxSize}
-	kind := d.MIMEType
-	if kind == "" {
-		kind = file.MIMEType
-	}
+	kind := contentType(d.MIMEType, file.MIMEType)
 	size, err := s.bucket.Put(ctx, d.Key, bucket.File{ContentType: kind, Disposition: disposition(d.Filename)}, &verified{
 		Reader: content, check: func() error {
 			if len(d.SHA256) > 0 && !bytes.Equal(sum.Sum(nil), d.SHA256) {
@@ -181,6 +179,16 @@ func (v *verified) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// contentType is the first of the types that can be read.
+func contentType(given ...string) string {
+	for _, kind := range given {
+		if _, _, err := mime.ParseMediaType(kind); err == nil {
+			return kind
+		}
+	}
+	return "application/octet-stream"
+}
+
 // disposition has browsers save the file instead of showing it.
 func disposition(filename string) string {
 	if header := mime.FormatMediaType("attachment", map[string]string{"filename": filename}); filename != "" && header != "" {
@@ -196,17 +204,18 @@ func (s *Service) settle(ctx context.Context, tx *postgres.Tx, results []result)
 	var of accounts.ID
 	for i := range results {
 		one := &results[i]
-		d := one.Task
-		if d == nil || one.Outcome == lanes.Postponed {
+		if one.Task == nil || one.Outcome == lanes.Postponed {
 			continue
 		}
+		counted := *one.Task // a settlement that failed is made again with the same task
+		d := &counted
 		of = d.AccountID
-		switch state := s.judge(ctx, tx, one); state {
+		switch state := s.judge(ctx, tx, one, d); state {
 		case Ready, Failed:
 			outcomes, done = append(outcomes, d.outcome(state)), append(done, d)
 		default:
 			again = append(again, d)
-			if d.Tries == triesBeforeEvent {
+			if d.Tries >= triesBeforeEvent {
 				outcomes = append(outcomes, d.outcome(Late))
 			}
 		}
@@ -228,20 +237,22 @@ func (s *Service) settle(ctx context.Context, tx *postgres.Tx, results []result)
 	if err := endDownloads(ctx, tx, done, again); err != nil {
 		return err
 	}
-	var keys []string
+	return s.DeleteTx(ctx, tx, keysOf(done, gone))
+}
+
+// keysOf are the keys of the downloads whose messages do not exist any more.
+func keysOf(done []*download, gone []ids.Any) (keys []string) {
 	for _, d := range done {
-		for _, id := range gone {
-			if d.ID == id {
-				keys = append(keys, d.Key)
-			}
+		if slices.Contains(gone, d.ID) {
+			keys = append(keys, d.Key)
 		}
 	}
-	return s.DeleteTx(ctx, tx, keys)
+	return keys
 }
 
 // judge decides what becomes of a download; the empty state has it tried again.
-func (s *Service) judge(ctx context.Context, tx *postgres.Tx, one *result) State {
-	d, now := one.Task, s.clock.Now()
+func (s *Service) judge(ctx context.Context, tx *postgres.Tx, one *result, d *download) State {
+	now := s.clock.Now()
 	if one.Outcome == lanes.Returned && one.Value.err == nil {
 		d.MIMEType, d.size = one.Value.mimeType, one.Value.size
 		return Ready
@@ -275,8 +286,12 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, r
 	if err != nil {
 		return err
 	}
-	if _, err := s.owner(ctx, tx, account, outcomes); err != nil {
+	gone, err := s.owner(ctx, tx, account, outcomes)
+	if err != nil {
 		return err
 	}
-	return endDownloads(ctx, tx, done, nil)
+	if err := endDownloads(ctx, tx, done, nil); err != nil {
+		return err
+	}
+	return s.DeleteTx(ctx, tx, keysOf(done, gone))
 }

@@ -54,7 +54,7 @@ func New(deps Deps) *Service {
 	return s
 }
 
-// OwnedBy sets who hears of files. Only wiring calls it.
+// OwnedBy sets the function that gets the outcomes of downloads. Only wiring calls it.
 func (s *Service) OwnedBy(owner Owner) { s.owner = owner }
 
 // Stores tells whether files are stored at all.

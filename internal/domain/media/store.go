@@ -68,7 +68,7 @@ SELECT org_id, account_id
 FROM media_downloads
 WHERE waits_until <= @until
 GROUP BY org_id, account_id
-ORDER BY org_id, account_id
+ORDER BY min(waits_until)
 LIMIT 100`
 	sqlLateOf = `
 SELECT ` + downloadColumns + `

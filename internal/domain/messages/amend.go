@@ -32,7 +32,8 @@ func (a *amendment) original() string {
 	return a.revoke.OriginalID
 }
 
-// ids are the provider's ids that say what is known: that of an edit is stored with the message.
+// ids are the provider's ids to look up. The id of an applied edit is stored too, so that a repeated edit is
+// recognized.
 func (a *amendment) ids() []string {
 	if a.edit != nil {
 		return []string{a.edit.ID, a.edit.OriginalID}
@@ -41,12 +42,10 @@ func (a *amendment) ids() []string {
 }
 
 // editAlone is an edit as a message of its own: its original is not known, or its content is
-// withheld. It is nil for an edit in the phone app that says nothing.
+// withheld. It is nil for an edit from the phone app without content.
 func (b *batch) editAlone(one *amendment) *arrival {
 	edit := one.edit
 	switch {
-	case edit.User == (provider.User{}):
-		return nil
 	case edit.ByBusiness && len(edit.Content) == 0:
 		return nil
 	case edit.ByBusiness:
@@ -69,6 +68,13 @@ func (b *batch) editAlone(one *amendment) *arrival {
 type version struct {
 	Content  *string     `json:"content"`
 	EditedAt clock.Stamp `json:"edited_at"`
+}
+
+// storedVersion also has the provider's id of the edit, which is erased with the message.
+type storedVersion struct {
+	version
+
+	ID string `json:"id"`
 }
 
 // amended is a message that is amended, with its versions.
@@ -99,12 +105,12 @@ func (b *batch) amendTx(ctx context.Context, tx *postgres.Tx) (drafts []events.D
 		kind := events.MessageRevoked
 		if one.edit != nil {
 			kind = events.MessageEdited
-			if data, err = message.edit(*one.edit, b.timeOr(one.edit.At)); err != nil {
+			if data, err = message.edit(*one.edit, b.timeOrNow(one.edit.At)); err != nil {
 				return nil, err
 			}
 		} else if !message.IsRevoked {
 			message.IsRevoked = true
-			data = map[string]any{"revoked_at": clock.Stamp(b.timeOr(one.revoke.At))}
+			data = map[string]any{"revoked_at": clock.Stamp(b.timeOrNow(one.revoke.At))}
 		}
 		if data != nil && message.Direction == Inbound {
 			drafts = append(drafts, b.amendedEvent(kind, message, data))
@@ -116,7 +122,7 @@ func (b *batch) amendTx(ctx context.Context, tx *postgres.Tx) (drafts []events.D
 // edit changes the content, unless a later edit is known, and returns the data of message.edited.
 // The first content and all versions are kept, in the order of their times.
 func (a *amended) edit(edit provider.Edit, at time.Time) (map[string]any, error) {
-	var versions []version
+	var versions []storedVersion
 	if len(a.EditHistory) > 0 {
 		if err := json.Unmarshal(a.EditHistory, &versions); err != nil {
 			return nil, err
@@ -130,18 +136,18 @@ func (a *amended) edit(edit provider.Edit, at time.Time) (map[string]any, error)
 		return nil, err
 	}
 	changed := version{Content: textOf(a.Type, content), EditedAt: clock.Stamp(at)}
-	later := slices.ContainsFunc(versions, func(v version) bool { return time.Time(v.EditedAt).After(at) })
+	later := slices.ContainsFunc(versions, func(v storedVersion) bool { return time.Time(v.EditedAt).After(at) })
 	if !later {
 		a.Content = content
 	}
-	versions = append(versions, changed)
-	slices.SortStableFunc(versions, func(x, y version) int { return time.Time(x.EditedAt).Compare(time.Time(y.EditedAt)) })
+	versions = append(versions, storedVersion{changed, edit.ID})
+	slices.SortStableFunc(versions, func(x, y storedVersion) int { return time.Time(x.EditedAt).Compare(time.Time(y.EditedAt)) })
 	if a.EditHistory, err = jsonout.Marshal(versions); err != nil {
 		return nil, err
 	}
 	return map[string]any{
 		"new_content": changed.Content, "original_content": textOf(a.Type, a.FirstContent), "edited_at": changed.EditedAt,
-		"edit_history": versions,
+		"edit_history": postgres.Each(versions, func(v storedVersion) version { return v.version }),
 	}, nil
 }
 

@@ -21,7 +21,7 @@ type Arrivals struct {
 	byNumber map[string]*batch
 }
 
-// Arrivals are those of one batch of callbacks.
+// Arrivals returns an empty Arrivals; make one for each batch of callbacks.
 func (s *Service) Arrivals() *Arrivals { return &Arrivals{s: s, byNumber: map[string]*batch{}} }
 
 // batch is what arrived for one number.
@@ -32,12 +32,12 @@ type batch struct {
 	said []*arrival
 	// amended are messages that their author changed or deleted.
 	amended []*amendment
-	// notices are what other items say of people.
+	// notices are sightings from changes of identity and from marketing preferences.
 	notices  []contacts.Sighting
 	statuses []*notified
 }
 
-// PeopleTx is the first step: it resolves the contacts of all items, stores what they want, and updates
+// PeopleTx is the first step: it resolves the contacts of all items, stores their choices about marketing, and updates
 // the conversations of new messages. It returns the items that do not concern messages or people.
 func (a *Arrivals) PeopleTx(ctx context.Context, tx *postgres.Tx, items []callbacks.Inbound) (left []callbacks.Inbound, err error) {
 	for _, item := range items {
@@ -85,25 +85,29 @@ func (a *Arrivals) add(ctx context.Context, tx *postgres.Tx, item callbacks.Inbo
 	}
 	switch it := item.Item.(type) {
 	case provider.Inbound:
-		if it.GroupID != "" || it.Historic || it.From == (provider.User{}) {
+		if it.GroupID != "" || it.Historic {
 			a.drop(ctx, tx, item)
 			return true
 		}
-		of.said = append(of.said, of.received(item, it))
+		return of.add(of.received(item, it))
 	case provider.Echo:
-		if it.Historic || it.To == (provider.User{}) {
+		if it.Historic {
 			a.drop(ctx, tx, item)
 			return true
 		}
-		of.said = append(of.said, of.echoed(item, it))
+		return of.add(of.echoed(item, it))
 	case provider.Edit:
+		if it.GroupID != "" || it.Historic {
+			a.drop(ctx, tx, item)
+			return true
+		}
 		of.amended = append(of.amended, &amendment{Inbound: item, edit: &it})
 	case provider.Revoke:
 		of.amended = append(of.amended, &amendment{Inbound: item, revoke: &it})
 	case provider.IdentityChange:
-		of.changed(it)
+		of.addIdentityChange(it)
 	case provider.Preference:
-		of.preferred(it)
+		of.addPreference(it)
 	case provider.Status:
 		of.statuses = append(of.statuses, &notified{Inbound: item, status: it})
 	case provider.History, provider.PhoneAppContact:
@@ -116,8 +120,17 @@ func (a *Arrivals) add(ctx context.Context, tx *postgres.Tx, item callbacks.Inbo
 	return true
 }
 
-// drop counts an item that is not stored: history and address books, which are not asked for, messages
-// to groups, and messages that name no person.
+// add adds a message; false if it names no person.
+func (b *batch) add(one *arrival) bool {
+	if len(one.sighting.Keys()) == 0 {
+		return false
+	}
+	b.said = append(b.said, one)
+	return true
+}
+
+// drop counts an item that is not stored: history and address books, which are not asked for, and messages
+// to groups.
 func (a *Arrivals) drop(ctx context.Context, tx *postgres.Tx, item callbacks.Inbound) {
 	a.s.logger.InfoContext(ctx, "messages.item_dropped", "org", tx.Org(), "number", item.NumberID, "field", item.Field)
 }
@@ -173,8 +186,8 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 		}
 		switch {
 		case one.edit != nil && (!stored || len(one.edit.Content) == 0):
-			if said := b.editAlone(one); said != nil {
-				b.said = append(b.said, said)
+			if said := b.editAlone(one); said != nil && !b.add(said) {
+				b.s.logger.InfoContext(ctx, "messages.edit_without_contact", "org", tx.Org(), "account", b.account.ID)
 			}
 		case stored:
 			one.message = original

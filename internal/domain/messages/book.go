@@ -25,12 +25,12 @@ type book struct {
 	// sent are the messages for which message.sent is due.
 	sent []*Message
 	ids  []providerID
-	// named are the provider's ids of messages that were not known before; new are those messages.
-	named    []providerID
-	new      []*Message
-	attempts []attempt
-	pairs    []pair
-	drafts   []events.Draft
+	// arrivedIDs are the provider's ids of messages and edits that were just stored, arrived those messages.
+	arrivedIDs []providerID
+	arrived    []*Message
+	attempts   []attempt
+	pairs      []pair
+	drafts     []events.Draft
 	// files are to be fetched; the events of their messages wait for them.
 	files []media.File
 	// parked are statuses that wait for their message from now on.
@@ -74,10 +74,10 @@ func (b *book) change(message *Message) {
 	}
 }
 
-// arrived notes a message that was just stored.
-func (b *book) arrived(message *Message) {
-	b.named = append(b.named, providerID{ProviderID: *message.ProviderID, MessageID: message.ID})
-	b.new = append(b.new, message)
+// arrive notes a message that was just stored.
+func (b *book) arrive(message *Message) {
+	b.arrivedIDs = append(b.arrivedIDs, providerID{ProviderID: *message.ProviderID, MessageID: message.ID})
+	b.arrived = append(b.arrived, message)
 }
 
 // accepted notes that the provider took a message under an id.
@@ -139,11 +139,11 @@ func (b *book) park(one *notified) error {
 }
 
 // learned are the provider's ids that became known by this book.
-func (b *book) learned() []providerID { return slices.Concat(b.ids, b.named) }
+func (b *book) learned() []providerID { return slices.Concat(b.ids, b.arrivedIDs) }
 
 // find returns the message whose provider's id was learned by this book, or nil.
 func (b *book) find(id string) *Message {
-	for _, one := range b.new {
+	for _, one := range b.arrived {
 		if *one.ProviderID == id {
 			return one
 		}
@@ -174,10 +174,14 @@ func (b *book) writeTx(ctx context.Context, tx *postgres.Tx) error {
 	if err := b.adoptTx(ctx, tx); err != nil {
 		return err
 	}
+	// nameArrivals must be the first to store the ids of what arrived.
+	b.ids = slices.DeleteFunc(b.ids, func(id providerID) bool {
+		return slices.ContainsFunc(b.arrivedIDs, func(other providerID) bool { return other.ProviderID == id.ProviderID })
+	})
 	if err := writeBook(ctx, tx, b); err != nil {
 		return err
 	}
-	if err := nameArrivals(ctx, tx, b.named); err != nil {
+	if err := nameArrivals(ctx, tx, b.arrivedIDs); err != nil {
 		return err
 	}
 	if err := b.s.media.FetchTx(ctx, tx, b.account, b.files); err != nil {

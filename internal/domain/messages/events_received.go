@@ -43,7 +43,7 @@ type enrichedContact struct {
 func (b *batch) announceTx(ctx context.Context, tx *postgres.Tx, book *book) error {
 	for _, one := range b.amended {
 		if one.edit != nil {
-			book.named = append(book.named, providerID{ProviderID: one.edit.ID, MessageID: one.message})
+			book.arrivedIDs = append(book.arrivedIDs, providerID{ProviderID: one.edit.ID, MessageID: one.message})
 		}
 	}
 	if len(b.said) == 0 {
@@ -56,7 +56,7 @@ func (b *batch) announceTx(ctx context.Context, tx *postgres.Tx, book *book) err
 	var files []media.File
 	for _, one := range b.said {
 		m := &one.message
-		book.arrived(m)
+		book.arrive(m)
 		if m.Direction == Outbound {
 			if one.file == nil {
 				book.sent = append(book.sent, m)

@@ -65,7 +65,9 @@ const (
 	// Deletes messages with everything that hangs on them.
 	sqlDoomed = `, states AS (
     DELETE FROM message_states WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
-    RETURNING provider_id, second_provider_id, media_key
+    RETURNING provider_id, second_provider_id, media_key, edit_history
+), downloads AS (
+    DELETE FROM media_downloads WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
 ), files AS (
     INSERT INTO media_deletions (org_id, key, due_at) SELECT @org_id, media_key, @now FROM states WHERE media_key IS NOT NULL
     ON CONFLICT DO NOTHING
@@ -73,15 +75,17 @@ const (
     DELETE FROM send_attempts WHERE org_id = @org_id AND message_id IN (SELECT id FROM doomed)
 ), named AS (
     DELETE FROM provider_messages
-    WHERE org_id = @org_id AND provider_id IN (SELECT unnest(ARRAY[provider_id, second_provider_id]) FROM states)
+    WHERE org_id = @org_id AND provider_id IN (
+        SELECT unnest(ARRAY[provider_id, second_provider_id]) FROM states
+        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit)
 )
 DELETE FROM messages WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
 RETURNING id`
-	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_deletions
+	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND conversation_id = ANY (@conversations) ORDER BY id LIMIT @limit FOR UPDATE
 )` + sqlDoomed
-	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages, media_deletions
+	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit FOR UPDATE
 )` + sqlDoomed

@@ -27,24 +27,25 @@ type arrival struct {
 	thread   conversations.Thread
 }
 
-func seen(user provider.User, at time.Time) contacts.Sighting {
+// sightingOf is a person as an item shows it.
+func sightingOf(user provider.User, at time.Time) contacts.Sighting {
 	return contacts.Sighting{
 		At: at, PhoneNumber: user.Phone, BSUID: user.ID, ParentBSUID: user.ParentID, Username: user.Username, Name: user.Name,
 	}
 }
 
-// timeOr is the provider's time of an item, or now if it has none.
-func (b *batch) timeOr(at time.Time) time.Time {
-	if at.IsZero() {
-		return b.s.clock.Now()
+// timeOrNow is the provider's time of an item, or now if that is missing or in the future.
+func (b *batch) timeOrNow(at time.Time) time.Time {
+	if now := b.s.clock.Now(); at.IsZero() || at.After(now) {
+		return now
 	}
 	return at
 }
 
 // received is a message of a contact.
 func (b *batch) received(item callbacks.Inbound, in provider.Inbound) *arrival {
-	at := b.timeOr(in.At)
-	one := &arrival{Inbound: item, sighting: seen(in.From, at), file: in.Media}
+	at := b.timeOrNow(in.At)
+	one := &arrival{Inbound: item, sighting: sightingOf(in.From, at), file: in.Media}
 	one.message.Said = Said{ID: ids.New[kind](b.s.clock.Now()), Direction: Inbound, Source: FromContact}
 	one.message.Status, one.message.Announced = Delivered, announcedReceived
 	one.say(in.ID, in.Type, in.Content, in.Unsupported, in.Reaction, in.Reply, at)
@@ -59,8 +60,8 @@ func (b *batch) received(item callbacks.Inbound, in provider.Inbound) *arrival {
 
 // echoed is a message that the business sent in the phone app.
 func (b *batch) echoed(item callbacks.Inbound, in provider.Echo) *arrival {
-	at := b.timeOr(in.At)
-	one := &arrival{Inbound: item, sighting: seen(in.To, at), file: in.Media}
+	at := b.timeOrNow(in.At)
+	one := &arrival{Inbound: item, sighting: sightingOf(in.To, at), file: in.Media}
 	one.message.Said = Said{
 		ID: ids.New[kind](b.s.clock.Now()), Direction: Outbound, Source: FromApp, ToNumber: orNil(in.To.Phone),
 	}
@@ -80,7 +81,7 @@ func (one *arrival) say(
 	m := &one.message
 	m.ProviderID, m.SentAt, m.Type, m.Content = &id, &at, kind, content
 	if !slices.Contains(receivedTypes, kind) {
-		if withheld == "" {
+		if withheld == "" && kind != provider.TypeUnsupported {
 			withheld = kind
 		}
 		if withheld == "" {
@@ -135,12 +136,12 @@ const (
 	mediaFailed  = "failed"
 )
 
-// changed is a notice that a person has other identifiers now.
-func (b *batch) changed(in provider.IdentityChange) {
+// addIdentityChange adds a notice that a person has other identifiers now.
+func (b *batch) addIdentityChange(in provider.IdentityChange) {
 	if in.Reason == provider.IdentitySecurityChange {
 		return // the same identifiers on another device
 	}
-	sighting := seen(in.Current, b.timeOr(in.At))
+	sighting := sightingOf(in.Current, b.timeOrNow(in.At))
 	sighting.Former = &contacts.Former{
 		PhoneNumber: in.Previous.Phone, BSUID: in.Previous.ID, ParentBSUID: in.Previous.ParentID, Reason: string(in.Reason),
 	}
@@ -150,10 +151,10 @@ func (b *batch) changed(in provider.IdentityChange) {
 	}
 }
 
-// preferred is what a person said about marketing messages to the provider.
-func (b *batch) preferred(in provider.Preference) {
+// addPreference adds what a person told the provider about marketing messages.
+func (b *batch) addPreference(in provider.Preference) {
 	wants := map[string]contacts.Marketing{"stop": contacts.OptedOut, "resume": contacts.Unknown, "signup": contacts.OptedIn}[in.Value]
-	sighting := seen(in.User, b.timeOr(in.At))
+	sighting := sightingOf(in.User, b.timeOrNow(in.At))
 	sighting.Marketing, sighting.Source = string(wants), contacts.FromProvider
 	if wants != "" && in.Category == "marketing_messages" && len(sighting.Keys()) > 0 {
 		b.notices = append(b.notices, sighting)
@@ -166,7 +167,7 @@ func (b *batch) recipients() (sightings []contacts.Sighting) {
 	for _, one := range b.statuses {
 		who := one.status.Recipient
 		if who.Phone != "" && who.ID != "" {
-			sighting := seen(who, b.timeOr(one.status.At))
+			sighting := sightingOf(who, b.timeOrNow(one.status.At))
 			sighting.Name, sighting.Known = "", true // only a message of a person fills its name
 			sightings = append(sightings, sighting)
 		}
@@ -174,7 +175,7 @@ func (b *batch) recipients() (sightings []contacts.Sighting) {
 	return sightings
 }
 
-// resolveTx finds the contacts of all people of the batch at once, and stores what they want.
+// resolveTx finds the contacts of all people of the batch at once, and stores their choices about marketing.
 func (b *batch) resolveTx(ctx context.Context, tx *postgres.Tx) error {
 	if err := b.stopByKeywordTx(ctx, tx); err != nil {
 		return err
@@ -234,7 +235,7 @@ func (b *batch) stoppedTx(ctx context.Context, tx *postgres.Tx) (sightings []con
 	for _, one := range found {
 		who, is := people[one.message]
 		sighting := contacts.Sighting{
-			At: b.timeOr(one.status.At), PhoneNumber: valueOf(who.ContactNumber), BSUID: valueOf(who.ContactBSUID), Addressed: true, Known: true,
+			At: b.timeOrNow(one.status.At), PhoneNumber: valueOf(who.ContactNumber), BSUID: valueOf(who.ContactBSUID), Addressed: true, Known: true,
 			Marketing: string(contacts.OptedOut), Source: contacts.FromProvider,
 		}
 		if is && len(sighting.Keys()) > 0 {
@@ -266,7 +267,7 @@ func (b *batch) threadsTx(ctx context.Context, tx *postgres.Tx) error {
 	return nil
 }
 
-// readInBatch marks the messages of contacts as read that have an answer from the phone after them.
+// readInBatch marks messages of contacts as read if the business answered later in the batch from the phone app.
 func (b *batch) readInBatch() {
 	answered := map[conversations.ID]*time.Time{}
 	for _, one := range slices.Backward(b.said) {

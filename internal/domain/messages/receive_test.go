@@ -443,3 +443,27 @@ func TestReceive_NumberGone_Dropped(t *testing.T) {
 	s.receiveAll(t, items)
 	require.Zero(t, s.count(t, `SELECT count(*) FROM messages WHERE org_id = @org_id`, nil))
 }
+
+// A time that has not come yet would keep the 24 hours after a person's message open.
+func TestReceive_TimeAheadOrMissing_CountsAsNow(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.text("wamid.1", "Hello", fields{"timestamp": "9999999999"}), s.text("wamid.2", "Hello", fields{"timestamp": nil}))
+	for _, id := range []string{"wamid.1", "wamid.2"} {
+		require.Equal(t, s.Clock.Now(), s.byID(t, id).SentAt.UTC(), id)
+	}
+	require.Equal(t, s.Clock.Now(), s.thread(t, s.byID(t, "wamid.1")).LastInboundAt.UTC())
+}
+
+// A message that names no person cannot be stored; it is left to be kept for an operator.
+func TestReceive_NamesNobody_LeftToOthers(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	items := s.parse(t, s.text("wamid.1", "Hello", fields{"from": nil}), s.echo("wamid.2", "text", fields{"body": "x"}, fields{"to": nil}))
+	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+		left, err := s.Messages.Arrivals().PeopleTx(ctx, tx, items)
+		require.Equal(t, items, left)
+		return err
+	}))
+	require.Zero(t, s.count(t, `SELECT count(*) FROM contacts WHERE org_id = @org_id`, nil))
+}

@@ -132,14 +132,10 @@ func TestState_CallbacksInAnyOrder_SameStateAndEvents(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
-	histories := 300
-	if proof.Full() {
-		histories = 2000
-	}
-	for range histories {
+	for range proof.Sized(300, 5000) {
 		h := randomHistory(r)
 		state, events := h.run(t, h.steps)
-		for range 50 {
+		for range proof.Sized(50, 100) {
 			shuffled := slices.Clone(h.steps)
 			r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 			other, otherEvents := h.run(t, shuffled)

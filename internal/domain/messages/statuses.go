@@ -133,7 +133,7 @@ func (b *book) apply(message *Message, one *notified) error {
 	}
 	before := message.ProviderID
 	announce := message.apply(c)
-	if first && accepted != nil && message.calledBack() {
+	if first && accepted != nil && message.calledBack() && message.Source != FromApp {
 		b.counted = append(b.counted, minute{Minute: *accepted, CalledBack: 1})
 	}
 	b.change(message)

@@ -73,7 +73,7 @@ SELECT @org_id, * FROM unnest(@provider_ids::text[], @ids::uuid[])
 ON CONFLICT DO NOTHING`
 
 // nameArrivals stores the provider's ids of messages that were looked for and not found. If another
-// transaction has stored one since, this one is made again, and finds the message.
+// transaction has stored one since, this one runs again, and finds the message.
 func nameArrivals(ctx context.Context, tx *postgres.Tx, all []providerID) error {
 	if len(all) == 0 {
 		return nil

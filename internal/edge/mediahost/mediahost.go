@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/media"
@@ -50,6 +51,8 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		missing(w)
 		return
 	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // the server's own would cancel the request's context, and the download with it
 	file, err := h.files.Get(r.Context(), r.URL.Path[len(media.Path):])
 	if errors.Is(err, bucket.ErrNotFound) {
 		missing(w)
@@ -69,7 +72,10 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Disposition", file.File.Disposition)
 	header.Set("Cache-Control", "private, max-age=31536000, immutable")
 	header.Set("ETag", file.ETag)
-	slow := &patient{ResponseWriter: w, control: http.NewResponseController(w), until: now().Add(sendWithin)}
+	if strings.Contains(r.Header.Get("Range"), ",") {
+		r.Header.Del("Range") // each range would be a request to the bucket
+	}
+	slow := &deadlineWriter{ResponseWriter: w, control: control, until: now().Add(sendWithin)}
 	http.ServeContent(slow, r, "", file.ModTime(), file.Reader)
 }
 
@@ -80,15 +86,15 @@ func missing(w http.ResponseWriter) {
 	http.Error(w, "There is no such file.", http.StatusNotFound)
 }
 
-// patient gives a receiver stallsFor for each piece, and sendWithin for all of them.
-type patient struct {
+// deadlineWriter gives a receiver stallsFor for each piece, and sendWithin for all of them.
+type deadlineWriter struct {
 	http.ResponseWriter
 
 	control *http.ResponseController
 	until   time.Time
 }
 
-func (p *patient) Write(piece []byte) (int, error) {
+func (p *deadlineWriter) Write(piece []byte) (int, error) {
 	next := now().Add(stallsFor)
 	if next.After(p.until) {
 		next = p.until

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"strings"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
@@ -65,13 +66,30 @@ func (b *Bucket) Put(ctx context.Context, key string, file File, content io.Read
 		DisableContentTypeDetection: true,
 	})
 	if err != nil {
-		return 0, err
+		return 0, hide(key, err)
 	}
 	if size, err = io.Copy(writer, content); err != nil {
 		cancel() // Close then discards what was written
-		return 0, errors.Join(err, ignoreCanceled(writer.Close()))
+		return 0, hide(key, errors.Join(err, ignoreCanceled(writer.Close())))
 	}
-	return size, writer.Close()
+	return size, hide(key, writer.Close())
+}
+
+// failure is an error without the key: the key is the permission to read the file, and errors are logged.
+type failure struct {
+	key   string
+	cause error
+}
+
+func (f failure) Error() string { return strings.ReplaceAll(f.cause.Error(), f.key, "[key]") }
+
+func (f failure) Unwrap() error { return f.cause }
+
+func hide(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{key: key, cause: err}
 }
 
 func ignoreCanceled(err error) error {
@@ -96,27 +114,27 @@ var ErrNotFound = errors.New("there is no such file")
 func (b *Bucket) Get(ctx context.Context, key string) (*Object, error) {
 	attributes, err := b.files.Attributes(ctx, key)
 	if err != nil {
-		return nil, notFound(err)
+		return nil, notFound(key, err)
 	}
 	reader, err := b.files.NewReader(ctx, key, nil)
 	if err != nil {
-		return nil, notFound(err)
+		return nil, notFound(key, err)
 	}
 	return &Object{
 		Reader: reader, File: File{ContentType: attributes.ContentType, Disposition: attributes.ContentDisposition}, ETag: attributes.ETag,
 	}, nil
 }
 
-func notFound(err error) error {
+func notFound(key string, err error) error {
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return ErrNotFound
 	}
-	return err
+	return hide(key, err)
 }
 
 // Delete deletes a file. There is no error if it does not exist.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	if err := notFound(b.files.Delete(ctx, key)); !errors.Is(err, ErrNotFound) {
+	if err := notFound(key, b.files.Delete(ctx, key)); !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	return nil

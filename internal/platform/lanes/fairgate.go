@@ -15,7 +15,8 @@ import (
 // in the median instead of 12 ms, for 1.4 times the messages per second.
 func transactionsAtOnce() int { return min(max(2, runtime.GOMAXPROCS(0)), mostTransactions) }
 
-// mostTransactions leaves connections of the pool for takes, heartbeats and River.
+// mostTransactions leaves connections of the pool for takes, heartbeats and River, unless many transactions
+// wait longer than longestPlace.
 const mostTransactions = 8
 
 // longestPlace is how long a transaction keeps its place. One that waits longer, for a lock or for

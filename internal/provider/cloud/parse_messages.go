@@ -131,7 +131,7 @@ func (c *change) inbound(raw json.RawMessage, single, historic bool) {
 	case given.Type == provider.TypeSystem:
 		item = identity(given, from)
 	case given.Type == "edit" || given.Type == "revoke":
-		item = amended(given, from, false)
+		item = amended(given, from, false, historic)
 	default:
 		item = provider.Inbound{
 			ID: string(given.ID), From: from, At: given.Timestamp.at(), Type: string(given.Type), Content: given.content(),
@@ -159,7 +159,7 @@ func unsupported(given incoming) string {
 }
 
 // amended reads an edit or a revocation by the author.
-func amended(given incoming, who provider.User, byBusiness bool) provider.Item {
+func amended(given incoming, who provider.User, byBusiness, historic bool) provider.Item {
 	change := read[struct {
 		Original text    `json:"original_message_id"`
 		Message  members `json:"message"`
@@ -167,13 +167,14 @@ func amended(given incoming, who provider.User, byBusiness bool) provider.Item {
 	if given.Type == "revoke" {
 		return provider.Revoke{
 			ID: string(given.ID), At: given.Timestamp.at(), OriginalID: string(change.Original), ByBusiness: byBusiness, User: who,
+			GroupID: string(given.Group), Historic: historic,
 		}
 	}
 	kind := read[text](change.Message["type"])
 	content := storable(change.Message[string(kind)])
 	return provider.Edit{
 		ID: string(given.ID), At: given.Timestamp.at(), OriginalID: string(change.Original), ByBusiness: byBusiness, User: who,
-		Type: string(kind), Content: content, Media: mediaIn(kind, content),
+		GroupID: string(given.Group), Historic: historic, Type: string(kind), Content: content, Media: mediaIn(kind, content),
 	}
 }
 
@@ -186,7 +187,7 @@ func (c *change) echo(raw json.RawMessage, single, historic bool) {
 	case given.ID == "":
 		item = provider.Unknown{Reason: "an echo without an id"}
 	case given.Type == "edit" || given.Type == "revoke":
-		item = amended(given, to, true)
+		item = amended(given, to, true, historic)
 	default:
 		item = provider.Echo{
 			ID: string(given.ID), At: given.Timestamp.at(), To: to, Type: string(given.Type), Content: given.content(), Reply: given.reply(),

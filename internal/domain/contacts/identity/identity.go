@@ -46,7 +46,7 @@ type Sighting struct {
 	// Addressed is set when a message is to be sent: the sighting finds the contact, or makes
 	// it, and proves nothing.
 	Addressed bool
-	// Known is set when the sighting makes no contact: nobody is found if none has its identifiers.
+	// Known is set for a sighting that creates no contact: none is found if none has its identifiers.
 	Known bool
 }
 
