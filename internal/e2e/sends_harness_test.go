@@ -1,15 +1,12 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +26,8 @@ const (
 	numbersPerOrg = 3
 	sendClients   = 16
 	sendPlan      = "sends"
+	// writesEach is how many messages are sent for each that a person writes.
+	writesEach = 4
 	// providerLatency is how long the simulator waits before its answers, so that kills meet calls.
 	providerLatency = 30 * time.Millisecond
 )
@@ -36,18 +35,19 @@ const (
 // sendsFixture has two processes that serve, two that work, and a simulator as the provider.
 type sendsFixture struct {
 	*fixture
+	simulatorControl
 
-	simulator string
 	processes []*sendProcess
 	tenants   []*sendTenant
 	echoWait  time.Duration
 	acked     atomic.Int64
 	failed    atomic.Bool // a client failed
 
-	mu    sync.Mutex
-	calls []truth.Call
-	logs  []string
-	kills int
+	mu      sync.Mutex
+	calls   []truth.Call
+	written []string // the provider's ids of what people wrote
+	logs    []string
+	kills   int
 }
 
 // sendTenant is an organization with its numbers.
@@ -67,20 +67,15 @@ func newSendsFixture(t *testing.T, echoWait time.Duration, monthly int) *sendsFi
 	t.Helper()
 	f := &sendsFixture{fixture: newFixture(t), echoWait: echoWait}
 	f.exec(t, `INSERT INTO plans VALUES ($1, true, true, $2, 1000, 1000000, 365)`, sendPlan, monthly)
-	simulator, api := proc.FreeAddress(t), proc.FreeAddress(t)
-	f.simulator = "http://" + simulator
+	f.simulatorControl = newSimulatorControl(t)
+	api := proc.FreeAddress(t)
 	settings := f.settings().With(proc.Settings{
 		"PARLEY_CELLS": "main", "PARLEY_PROVIDER_BASE_URL": f.simulator, "PARLEY_PROVIDER_APP_ID": "200000000000001",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 		"PARLEY_SEND_ECHO_WAIT": echoWait.String(),
 	})
-	started := proc.Start(t, settings, "simulator", "--addr", simulator, "--token", canary.Token,
-		"--callback-url", "http://"+api+"/provider/callbacks")
+	started := f.startSimulator(t, settings, "http://"+api+"/provider/callbacks")
 	f.logs = append(f.logs, started.Files()...)
-	proc.Eventually(t, proc.Patience, "the simulator listens", func() bool {
-		_, err := f.control(t.Context(), http.MethodGet, "stats", nil)
-		return err == nil
-	})
 	for range sendTenants {
 		f.tenant(t, settings)
 	}
@@ -104,55 +99,13 @@ func (f *sendsFixture) start(t *testing.T, one *sendProcess) {
 	one.waitReady(t)
 }
 
-// control calls the simulator's control API.
-func (f *sendsFixture) control(ctx context.Context, method, path string, body any) (map[string]any, error) {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, method, f.simulator+"/sim/"+path, bytes.NewReader(encoded))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
-		return nil, fmt.Errorf("%s: %d %s: %w", path, response.StatusCode, text, err)
-	}
-	var decoded map[string]any
-	_ = json.Unmarshal(text, &decoded) // some answers are lists
-	return decoded, nil
-}
-
-func (f *sendsFixture) set(t *testing.T, path string, body map[string]any) {
-	t.Helper()
-	_, err := f.control(t.Context(), http.MethodPost, path, body)
-	require.NoError(t, err)
-}
-
 // tenant makes an organization and connects its numbers, as an operator does.
 func (f *sendsFixture) tenant(t *testing.T, settings proc.Settings) {
 	t.Helper()
 	org := f.org(t, sendPlan)
 	_, key := f.key(t, org)
 	one := &sendTenant{org: org.String(), key: key, canary: "canary-" + truth.Mark()[5:]}
-	token := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(token, []byte(canary.Token), 0o600))
-	business := fmt.Sprintf("4%014d", len(f.tenants)+100)
-	f.set(t, "accounts", map[string]any{"id": business})
-	for n := range numbersPerOrg {
-		number := fmt.Sprintf("1%014d", len(f.tenants)*numbersPerOrg+n+100)
-		f.set(t, "numbers", map[string]any{"id": number, "waba_id": business})
-		connected := proc.Run(t, settings, "admin", "--json", "account", "connect", "--org", one.org, "--phone-number-id", number,
-			"--business-account-id", business, "--token-file", token)
-		require.Equal(t, 0, connected.Code, connected.Stderr)
-		one.numbers = append(one.numbers, number)
-	}
+	one.numbers = f.connect(t, settings, one.org, len(f.tenants))
 	f.tenants = append(f.tenants, one)
 }
 
@@ -192,7 +145,17 @@ func (f *sendsFixture) send(ctx context.Context, n int, clients [][]*client) err
 	}
 }
 
-// sendAll sends count messages. wait returns when all are acknowledged.
+// answer has a person write to the number that sent them the nth message.
+func (f *sendsFixture) answer(ctx context.Context, n int) error {
+	tenant := f.tenants[n%len(f.tenants)]
+	id, err := f.writes(ctx, tenant.numbers[n/len(f.tenants)%len(tenant.numbers)], fmt.Sprintf("35191%07d", n))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written = append(f.written, id)
+	return err
+}
+
+// sendAll sends count messages; some of their recipients answer. wait returns when all are acknowledged.
 func (f *sendsFixture) sendAll(ctx context.Context, count int) (wait func() error) {
 	var group errgroup.Group
 	var next atomic.Int64
@@ -207,7 +170,11 @@ func (f *sendsFixture) sendAll(ctx context.Context, count int) (wait func() erro
 	for range sendClients {
 		group.Go(func() error {
 			for n := next.Add(1); n <= int64(count); n = next.Add(1) {
-				if err := f.send(ctx, int(n), clients); err != nil {
+				err := f.send(ctx, int(n), clients)
+				if err == nil && n%writesEach == 0 {
+					err = f.answer(ctx, int(n))
+				}
+				if err != nil {
 					f.failed.Store(true)
 					return err
 				}
@@ -232,15 +199,10 @@ func (f *sendsFixture) unsettled(t *testing.T) int {
 	return f.count(t, `SELECT count(*) FROM message_states WHERE status IN ('queued', 'pending')`)
 }
 
-// awaitQuiet waits until all callbacks were posted and applied.
-func (f *sendsFixture) awaitQuiet(t *testing.T) {
+// awaitApplied waits until every message was sent and every callback posted and applied.
+func (f *sendsFixture) awaitApplied(t *testing.T) {
 	t.Helper()
-	proc.Eventually(t, 5*proc.Patience, "all callbacks are applied", func() bool {
-		time.Sleep(100 * time.Millisecond)
-		stats, err := f.control(t.Context(), http.MethodGet, "stats", nil)
-		require.NoError(t, err)
-		return stats["waiting"] == 0.0 && stats["scheduled"] == 0.0 && f.count(t, `SELECT count(*) FROM lane_rows`) == 0
-	})
+	f.awaitQuiet(t, func() int { return f.count(t, `SELECT count(*) FROM lane_rows`) })
 }
 
 // readAll lists the messages of all numbers by the API and returns how many have each id.
@@ -277,6 +239,7 @@ func (f *sendsFixture) run(t *testing.T) truth.Run {
 	run := truth.Run{
 		Cells: map[string]string{"main": f.databaseURL, "second": f.secondURL}, Calls: f.calls, Logs: f.logs,
 		Canaries: map[string][]string{}, Sends: truth.SimulatorSends(t, f.simulator), EchoWait: f.echoWait, Kills: f.kills,
+		Written: f.written,
 	}
 	for _, tenant := range f.tenants {
 		run.Keys = append(run.Keys, tenant.key)

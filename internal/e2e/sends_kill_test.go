@@ -66,8 +66,9 @@ func killDuringSends(t *testing.T, dropped float64) truth.Found {
 		return f.unsettled(t) == 0
 	})
 	settled := time.Since(lastKill)
-	f.awaitQuiet(t)
-	f.requireReadable(t)
+	f.awaitApplied(t)
+	f.requireReadable(t, count)
+	f.requireReceived(t, count/writesEach)
 	found := truth.Require(t, f.run(t))
 	require.Equal(t, count, found.Messages)
 	lost := found.Messages - (found.Sends - found.Extra)
@@ -115,11 +116,21 @@ func (f *sendsFixture) script(t *testing.T, outcome map[string]any, times int) {
 	f.set(t, "script", map[string]any{"match": map[string]any{}, "outcome": map[string]any{"latency_ms": providerLatency.Milliseconds()}})
 }
 
-// requireReadable checks that clients can read each acknowledged message, once.
-func (f *sendsFixture) requireReadable(t *testing.T) {
+// requireReceived checks that each message that a person wrote is stored and counted once.
+func (f *sendsFixture) requireReceived(t *testing.T, count int) {
+	t.Helper()
+	require.Len(t, f.written, count)
+	require.Equal(t, count, f.count(t, `SELECT count(*) FROM messages WHERE direction = 'inbound'`))
+	require.Equal(t, count, f.count(t, `SELECT sum(unread_count) FROM conversations`))
+}
+
+// requireReadable checks that clients can read each message, once: those that were acknowledged, and those
+// that people wrote.
+func (f *sendsFixture) requireReadable(t *testing.T, count int) {
 	t.Helper()
 	seen := f.readAll(t)
-	require.Len(t, seen, len(f.calls))
+	require.Len(t, f.calls, count)
+	require.Len(t, seen, count+len(f.written))
 	for _, sent := range f.calls {
 		var body struct{ Data struct{ ID string } }
 		require.NoError(t, json.Unmarshal(sent.Body, &body))

@@ -52,6 +52,20 @@ func TestCallbacks_NeverAccepted_GivenUpAfterSevenDays(t *testing.T) {
 	})
 }
 
+func TestCallbacks_PostInFlight_CountsAsWaiting(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.status = func(post) int { time.Sleep(time.Second); return http.StatusOK }
+		f.control("inbound", object{"from": ada})
+		f.advance(time.Millisecond)
+		_, stats := f.call(http.MethodGet, "/sim/stats", "", nil)
+		require.InDelta(t, 1, stats["waiting"], 0)
+		f.advance(time.Second)
+		_, stats = f.call(http.MethodGet, "/sim/stats", "", nil)
+		require.InDelta(t, 0, stats["waiting"], 0)
+	})
+}
+
 func TestCallbacks_Shuffle_AllOrdersOccur(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {

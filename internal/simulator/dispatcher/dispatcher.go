@@ -67,6 +67,7 @@ type Dispatcher struct {
 	mu           sync.Mutex
 	queues       map[string]*queue // by URL
 	redeliveries int               // callbacks that are scheduled or queued for their redelivery
+	posting      int               // callbacks in flight
 	cleared      int               // how often Clear was called
 	running      context.Context   //nolint:containedctx // posts end with Run, not with the request that caused them
 	workers      sync.WaitGroup
@@ -149,14 +150,14 @@ func (d *Dispatcher) Clear() {
 	}
 }
 
-// Queued counts what was not posted yet: updates, and callbacks that wait for their redelivery.
-func (d *Dispatcher) Queued() (count int) {
+// Unanswered counts updates that were not posted, callbacks in flight, and those that wait for their redelivery.
+func (d *Dispatcher) Unanswered() (count int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, q := range d.queues {
 		count += len(q.updates)
 	}
-	return count + d.redeliveries
+	return count + d.posting + d.redeliveries
 }
 
 // startWorker starts one more worker when updates are queued. The caller holds the lock.
@@ -180,6 +181,7 @@ func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 			return
 		}
 		next, updates := d.take(q, policy)
+		d.posting++
 		d.mu.Unlock()
 		if updates != nil {
 			if policy.Shuffle != nil {
@@ -187,7 +189,11 @@ func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 			}
 			next.body = envelope(updates)
 		}
-		if answered := d.post(ctx, next); !answered {
+		answered := d.post(ctx, next)
+		d.mu.Lock()
+		d.posting--
+		d.mu.Unlock()
+		if !answered {
 			pause(ctx, noAnswerPause)
 		}
 	}

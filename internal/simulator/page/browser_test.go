@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,37 +23,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/simulator"
+	"github.com/parley-chat/parley/internal/testkit/browser"
 )
 
 type object = map[string]any
 
 // fixture is a browser, a simulator and an app that receives its callbacks.
 type fixture struct {
-	t       *testing.T
-	browser context.Context //nolint:containedctx // chromedp's handle of the browser
-	url     string
+	*browser.Browser
+
+	t   *testing.T
+	url string
 
 	mu       sync.Mutex
 	received []object // messages of users
 }
 
-// patience is how long the browser may take for one step on a busy machine.
-const patience = time.Minute
-
-// chromium returns the path of the browser; it is installed once for all tests.
-var chromium = sync.OnceValues(func() (string, error) {
-	path, err := exec.Command("../../../scripts/browser.sh").Output()
-	return strings.TrimSpace(string(path)), err
-})
-
 func newFixture(t *testing.T, more ...chromedp.ExecAllocatorOption) *fixture {
 	t.Helper()
-	if os.Getenv("PARLEY_BROWSER") == "none" {
-		t.Skip("PARLEY_BROWSER=none")
-	}
-	path, err := chromium()
-	require.NoError(t, err, "scripts/browser.sh finds or installs Chromium")
-	f := &fixture{t: t}
+	f := &fixture{Browser: browser.Open(t, more...), t: t}
 	app := httptest.NewServer(http.HandlerFunc(f.receive))
 	t.Cleanup(app.Close)
 	sim := simulator.New(simulator.Config{CallbackURL: app.URL})
@@ -69,15 +56,6 @@ func newFixture(t *testing.T, more ...chromedp.ExecAllocatorOption) *fixture {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience))
-	options = append(options, more...)
-	allocator, free := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(free)
-	browser, closeBrowser := chromedp.NewContext(allocator)
-	t.Cleanup(closeBrowser)
-	limited, cancel := context.WithTimeout(browser, 4*patience)
-	t.Cleanup(cancel)
-	f.browser = limited
 	return f
 }
 
@@ -114,33 +92,8 @@ func (f *fixture) callback(kind string) (message object) {
 			}
 		}
 		return false
-	}, patience, 10*time.Millisecond, "the app receives a %s", kind)
+	}, browser.Patience, 10*time.Millisecond, "the app receives a %s", kind)
 	return message
-}
-
-// do runs actions in the browser.
-func (f *fixture) do(steps ...chromedp.Action[chromedp.Void]) {
-	f.t.Helper()
-	require.NoError(f.t, chromedp.Do(f.browser, steps...))
-}
-
-// sees waits until an expression is true on the page. While an element that it names is missing,
-// the expression throws and counts as false.
-func (f *fixture) sees(expression string) {
-	f.t.Helper()
-	quiet := `(() => { try { return ` + expression + ` } catch { return false } })()`
-	_, err := chromedp.Run(f.browser, chromedp.Poll[bool](quiet, chromedp.WithPollingTimeout(patience)))
-	require.NoError(f.t, err, expression)
-}
-
-// screenshot writes a picture of the page into the folder PARLEY_SCREENSHOTS, if it is set.
-func (f *fixture) screenshot(name string) {
-	f.t.Helper()
-	shot, err := chromedp.Run(f.browser, chromedp.CaptureScreenshot())
-	require.NoError(f.t, err)
-	if folder := os.Getenv("PARLEY_SCREENSHOTS"); folder != "" {
-		require.NoError(f.t, os.WriteFile(filepath.Join(folder, name+".png"), shot, 0o600))
-	}
 }
 
 // send sends a message of the business through the provider's API.
@@ -201,15 +154,15 @@ func quoted(text string) string {
 func TestPhone_UserAnswers_BusinessReceivesCallbacks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(f.url+"/"))
-	f.sees(`document.querySelector("#live").textContent === "live"`)
-	f.do(chromedp.Click(`.person[data-phone="15550100001"]`))
+	f.Do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(f.url+"/"))
+	f.Sees(`document.querySelector("#live").textContent === "live"`)
+	f.Do(chromedp.Click(`.person[data-phone="15550100001"]`))
 
 	id := f.send(object{"type": "text", "text": object{"body": "Hello Ada, <b>how</b> are you? 🌞"}})
-	f.sees(has("Hello Ada, <b>how</b> are you? 🌞")) // shown as text, without a reload
-	f.sees(`document.querySelector('[data-id="` + id + `"] .tick')?.dataset.status === "read"`)
+	f.Sees(has("Hello Ada, <b>how</b> are you? 🌞")) // shown as text, without a reload
+	f.Sees(`document.querySelector('[data-id="` + id + `"] .tick')?.dataset.status === "read"`)
 
-	f.do(chromedp.SendKeys("#text", "Very well, thank you!\r"))
+	f.Do(chromedp.SendKeys("#text", "Very well, thank you!\r"))
 	require.Equal(t, "Very well, thank you!", f.callback("text")["text"].(object)["body"])
 
 	asked := f.send(object{"type": "interactive", "interactive": object{
@@ -218,7 +171,7 @@ func TestPhone_UserAnswers_BusinessReceivesCallbacks(t *testing.T) {
 			{"type": "reply", "reply": object{"id": "yes", "title": "Yes, please"}}, {"type": "reply", "reply": object{"id": "no", "title": "Tomorrow"}},
 		}},
 	}})
-	f.do(chromedp.Click(`[data-id="` + asked + `"] .taps button:first-child`))
+	f.Do(chromedp.Click(`[data-id="` + asked + `"] .taps button:first-child`))
 	tapped := f.callback("interactive")
 	require.Equal(t, object{"type": "button_reply", "button_reply": object{"id": "yes", "title": "Yes, please"}}, tapped["interactive"])
 	require.Equal(t, asked, tapped["context"].(object)["id"])
@@ -230,55 +183,55 @@ func TestPhone_UserAnswers_BusinessReceivesCallbacks(t *testing.T) {
 			{"title": "Cold", "rows": []object{{"id": "salad", "title": "Salad", "description": "with olives"}}},
 		}},
 	}})
-	f.do(chromedp.Click(`[data-id="`+listed+`"] .taps button`), chromedp.WaitVisible(`dialog[open] .option`))
-	f.screenshot("list")
-	f.do(chromedp.Click(`dialog[open] .option:last-child`))
+	f.Do(chromedp.Click(`[data-id="`+listed+`"] .taps button`), chromedp.WaitVisible(`dialog[open] .option`))
+	f.Screenshot("list")
+	f.Do(chromedp.Click(`dialog[open] .option:last-child`))
 	require.Equal(t, object{"id": "salad", "title": "Salad", "description": "with olives"}, f.callback("interactive")["interactive"].(object)["list_reply"])
 
-	f.do(chromedp.Click(`[data-id="`+id+`"] .act`), chromedp.Click(`dialog[open] [aria-label="❤️"]`))
+	f.Do(chromedp.Click(`[data-id="`+id+`"] .act`), chromedp.Click(`dialog[open] [aria-label="❤️"]`))
 	require.Equal(t, object{"message_id": id, "emoji": "❤️"}, f.callback("reaction")["reaction"])
-	f.sees(`document.querySelector('[data-id="` + id + `"] .reactions')?.textContent === "❤️"`)
+	f.Sees(`document.querySelector('[data-id="` + id + `"] .reactions')?.textContent === "❤️"`)
 
-	f.do(chromedp.SetUploadFiles("#file", []string{photo(t)}))
+	f.Do(chromedp.SetUploadFiles("#file", []string{photo(t)}))
 	sent := f.callback("image")["image"].(object)
 	require.Equal(t, "image/png", sent["mime_type"])
-	f.sees(`document.querySelector(".bubble.mine img")?.naturalWidth === 480`)
+	f.Sees(`document.querySelector(".bubble.mine img")?.naturalWidth === 480`)
 
 	template := f.send(object{"type": "template", "template": object{"name": "order_update", "language": object{"code": "en_US"}, "components": []object{
 		{"type": "body", "parameters": []object{{"type": "text", "text": "Ada"}, {"type": "text", "text": "A-1042"}}},
 		{"type": "button", "sub_type": "url", "index": "1", "parameters": []object{{"type": "text", "text": "A-1042"}}},
 	}}})
-	f.do(chromedp.Click(`[data-id="` + template + `"] .taps button:first-child`))
+	f.Do(chromedp.Click(`[data-id="` + template + `"] .taps button:first-child`))
 	require.Equal(t, object{"payload": "Thanks", "text": "Thanks"}, f.callback("button")["button"])
-	f.sees(has("Hi Ada, your order A-1042 is on its way."))
+	f.Sees(has("Hi Ada, your order A-1042 is on its way."))
 	f.post("/sim/script", object{"match": object{"to": "15550100001"}, "outcome": object{"async_code": 131049}, "times": 1})
 	f.send(object{"type": "text", "text": object{"body": "You will not get this one."}})
-	f.sees(has("131049: This message was not delivered"))
-	f.screenshot("laptop")
+	f.Sees(has("131049: This message was not delivered"))
+	f.Screenshot("laptop")
 
-	f.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2)))
-	f.sees(`getComputedStyle(document.querySelector("aside")).display === "none"`)
-	f.screenshot("phone")
-	f.do(chromedp.Click("#back"), chromedp.WaitVisible(".person"))
-	f.screenshot("phone-list")
-	f.sees(`performance.getEntriesByType("resource").every((one) => one.name.startsWith(location.origin))`) // no other host
+	f.Do(chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2)))
+	f.Sees(`getComputedStyle(document.querySelector("aside")).display === "none"`)
+	f.Screenshot("phone")
+	f.Do(chromedp.Click("#back"), chromedp.WaitVisible(".person"))
+	f.Screenshot("phone-list")
+	f.Sees(`performance.getEntriesByType("resource").every((one) => one.name.startsWith(location.origin))`) // no other host
 }
 
 func TestSignup_Redirect_CarriesACode(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.do(chromedp.EmulateViewport(520, 760),
+	f.Do(chromedp.EmulateViewport(520, 760),
 		chromedp.Navigate(f.url+"/v24.0/dialog/oauth?client_id="+simulator.DefaultAppID+"&state=st4te&redirect_uri="+f.url+"/page/icon.svg"))
-	f.sees(`document.querySelectorAll("#account option").length > 1`)
-	f.screenshot("signup")
-	f.do(chromedp.SetValue("#name", "Corner Shop"), chromedp.Click("#finish"))
+	f.Sees(`document.querySelectorAll("#account option").length > 1`)
+	f.Screenshot("signup")
+	f.Do(chromedp.SetValue("#name", "Corner Shop"), chromedp.Click("#finish"))
 	code := ""
 	require.Eventually(t, func() bool { // a poll in the page would end with the redirect
-		location, _ := chromedp.Run(f.browser, chromedp.Location())
+		location, _ := chromedp.Run(f.Context, chromedp.Location())
 		reached, _ := url.Parse(location)
 		code = reached.Query().Get("code")
 		return code != "" && reached.Query().Get("state") == "st4te"
-	}, patience, 50*time.Millisecond)
+	}, browser.Patience, 50*time.Millisecond)
 	response, err := http.Get(f.url + "/v24.0/oauth/access_token?client_id=" + simulator.DefaultAppID +
 		"&client_secret=" + simulator.DefaultAppSecret + "&code=" + code)
 	require.NoError(t, err)
@@ -298,14 +251,14 @@ func TestSignup_Popup_PostsACode(t *testing.T) {
 			<script src="`+f.url+`/en_US/sdk.js"></script>`)
 	}))
 	defer opener.Close()
-	f.do(chromedp.Navigate(opener.URL))
-	opened := chromedp.WaitNewTarget(f.browser, func(info *target.Info) bool { return strings.Contains(info.URL, "/dialog/oauth") })
-	f.do(chromedp.Click("button"))
-	popup, closePopup := chromedp.NewContext(f.browser, chromedp.WithTargetID(<-opened))
+	f.Do(chromedp.Navigate(opener.URL))
+	opened := chromedp.WaitNewTarget(f.Context, func(info *target.Info) bool { return strings.Contains(info.URL, "/dialog/oauth") })
+	f.Do(chromedp.Click("button"))
+	popup, closePopup := chromedp.NewContext(f.Context, chromedp.WithTargetID(<-opened))
 	defer closePopup()
-	_, err := chromedp.Run(popup, chromedp.Poll[bool](`document.querySelectorAll("#account option").length > 1`, chromedp.WithPollingTimeout(patience)))
+	_, err := chromedp.Run(popup, chromedp.Poll[bool](`document.querySelectorAll("#account option").length > 1`, chromedp.WithPollingTimeout(browser.Patience)))
 	require.NoError(t, err)
 	_ = chromedp.Do(popup, chromedp.Click("#finish")) // fails, because the click closes the popup
-	f.sees(`window.answer?.authResponse?.code?.length > 20`)
-	f.sees(`heard.some((data) => typeof data === "string" && JSON.parse(data).type === "WA_EMBEDDED_SIGNUP" && JSON.parse(data).data.phone_number_id)`)
+	f.Sees(`window.answer?.authResponse?.code?.length > 20`)
+	f.Sees(`heard.some((data) => typeof data === "string" && JSON.parse(data).type === "WA_EMBEDDED_SIGNUP" && JSON.parse(data).data.phone_number_id)`)
 }

@@ -71,14 +71,14 @@ func (f *fixture) sendInteractive(kind string, action object, more ...object) st
 // open opens Ada's phone.
 func (f *fixture) open(width, height int64) {
 	f.t.Helper()
-	f.do(chromedp.EmulateViewport(width, height), chromedp.Navigate(f.url+"/#100000000000001/"+ada))
-	f.sees(`document.querySelector("#live").textContent === "live"`)
+	f.Do(chromedp.EmulateViewport(width, height), chromedp.Navigate(f.url+"/#100000000000001/"+ada))
+	f.Sees(`document.querySelector("#live").textContent === "live"`)
 }
 
 // shows waits until the bubble of a message fulfils an expression of `it`.
 func (f *fixture) shows(id, expression string) {
 	f.t.Helper()
-	f.sees(`((it) => (` + expression + `))(document.querySelector('[data-id="` + id + `"]'))`)
+	f.Sees(`((it) => (` + expression + `))(document.querySelector('[data-id="` + id + `"]'))`)
 }
 
 func texts(values ...string) (parameters []object) {
@@ -119,7 +119,7 @@ func TestPhone_TextAndFiles_AreShown(t *testing.T) {
 
 	f.send(object{"type": "reaction", "reaction": object{"message_id": asked, "emoji": "👍"}})
 	f.shows(asked, `it.querySelector(".reactions").textContent === "👍"`)
-	f.sees(`document.querySelector(".bubble[data-type=reaction]") === null`)
+	f.Sees(`document.querySelector(".bubble[data-type=reaction]") === null`)
 	f.shows(asked, `it.querySelector(".tick").dataset.status === "sent"`)
 	last := f.inbound(object{"type": "text", "text": object{"body": "Great, I take it!"}})
 	f.post("/v24.0/100000000000001/messages", object{
@@ -128,10 +128,10 @@ func TestPhone_TextAndFiles_AreShown(t *testing.T) {
 	for _, read := range []string{asked, last} {
 		f.shows(read, `it.querySelector(".tick.read") !== null`)
 	}
-	f.sees(`document.querySelector("#thread > .typing:last-child") !== null`)
-	f.screenshot("files")
+	f.Sees(`document.querySelector("#thread > .typing:last-child") !== null`)
+	f.Screenshot("files")
 	f.send(object{"type": "text", "text": object{"body": "Thank you!"}})
-	f.sees(`document.querySelector(".typing") === null`)
+	f.Sees(`document.querySelector(".typing") === null`)
 }
 
 func TestPhone_TemplatesAndInteractives_AreShown(t *testing.T) {
@@ -172,7 +172,7 @@ func TestPhone_TemplatesAndInteractives_AreShown(t *testing.T) {
 		f.post("/sim/script", object{"match": object{"to": ada}, "outcome": outcome, "times": 1})
 		f.shows(f.send(object{"type": "text", "text": object{"body": "This message is " + status + "."}}), `it.querySelector(".tick").dataset.status === "`+status+`"`)
 	}
-	f.screenshot("interactives")
+	f.Screenshot("interactives")
 }
 
 func TestPhone_EveryMessageType_IsShown(t *testing.T) {
@@ -196,9 +196,9 @@ func TestPhone_EveryMessageType_IsShown(t *testing.T) {
 		f.callback(kind)
 	}
 	f.post("/sim/echo", object{"to": ada, "type": "text", "text": object{"body": "Typed in the phone app"}})
-	f.sees(`document.querySelectorAll(".bubble").length === 14`)
-	f.sees(`[...document.querySelectorAll(".bubble")].at(-1).textContent.includes("Typed in the phone app")`)
-	f.sees(`[...document.querySelectorAll(".bubble")].slice(0, 5).map((one) => one.dataset.type).join() === "location,document,contacts,interactive,image"`)
-	f.sees(`document.querySelector(".bubble[data-type=order] .card b").textContent === "1 item"`)
-	f.screenshot("kinds")
+	f.Sees(`document.querySelectorAll(".bubble").length === 14`)
+	f.Sees(`[...document.querySelectorAll(".bubble")].at(-1).textContent.includes("Typed in the phone app")`)
+	f.Sees(`[...document.querySelectorAll(".bubble")].slice(0, 5).map((one) => one.dataset.type).join() === "location,document,contacts,interactive,image"`)
+	f.Sees(`document.querySelector(".bubble[data-type=order] .card b").textContent === "1 item"`)
+	f.Screenshot("kinds")
 }

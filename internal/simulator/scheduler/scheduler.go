@@ -14,10 +14,11 @@ type Scheduler struct {
 	now   func() time.Time
 	limit int
 
-	mu    sync.Mutex
-	tasks tasks
-	order uint64
-	wake  chan struct{}
+	mu      sync.Mutex
+	tasks   tasks
+	running int // functions that Run has called and that have not returned: 0 or 1
+	order   uint64
+	wake    chan struct{}
 }
 
 type task struct {
@@ -62,11 +63,11 @@ func (s *Scheduler) Clear() {
 	s.tasks = nil
 }
 
-// Len counts the waiting functions.
+// Len counts the functions that wait or run.
 func (s *Scheduler) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.tasks)
+	return len(s.tasks) + s.running
 }
 
 // Run calls the functions that are due until ctx ends.
@@ -88,11 +89,12 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// next removes the first function that is due. Without one it returns how long to wait, at
-// most an hour.
+// next removes the first function that is due; the one before has ended. Without one it returns how long
+// to wait, at most an hour.
 func (s *Scheduler) next() (run func(), wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.running = 0
 	if len(s.tasks) == 0 {
 		return nil, time.Hour
 	}
@@ -100,6 +102,7 @@ func (s *Scheduler) next() (run func(), wait time.Duration) {
 		return nil, min(wait, time.Hour)
 	}
 	first, _ := heap.Pop(&s.tasks).(task)
+	s.running = 1
 	return first.run, 0
 }
 

@@ -19,13 +19,15 @@ func (c *Counters) reset() {
 	}
 }
 
-// Stats returns the answer of GET /sim/stats. The caller holds the lock.
+// Stats returns the answer of GET /sim/stats. The caller holds the lock. What is scheduled is counted first:
+// it is counted at least once when it becomes due and is queued meanwhile.
 func (s *Simulation) Stats() map[string]any {
 	c, d := &s.Counters, s.dispatcher
+	scheduled := s.Scheduler.Len()
 	return object{
 		"accepted": c.Accepted.Load(), "refused": c.Refused.Load(), "inbound": c.Inbound.Load(), "statuses": c.statuses.Load(),
 		"lost": c.lost.Load() + c.unscheduled.Load(), "without_target": c.withoutTarget.Load(), "posted": d.Posted.Load(),
-		"redelivered": d.Redelivered.Load(), "given_up": d.Dropped.Load(), "waiting": d.Queued(), "scheduled": s.Scheduler.Len(),
+		"redelivered": d.Redelivered.Load(), "given_up": d.Dropped.Load(), "waiting": d.Unanswered(), "scheduled": scheduled,
 		"sent": s.Data.Sent.Len(),
 	}
 }

@@ -43,6 +43,9 @@ type ledger struct {
 	failed map[string]bool
 	// contacts are those to whom messages were sent.
 	contacts map[ids.Any]bool
+	// received are the messages of people by the provider's ids, wrote the contacts that wrote them.
+	received map[string]ids.Any
+	wrote    map[ids.Any]bool
 	quotas   []quotaMonth
 	// requests are the times of the requests that were not refused, by organization.
 	requests map[string][]time.Time
@@ -52,7 +55,7 @@ func newLedger() ledger {
 	return ledger{
 		messages: map[string]*message{}, sends: map[string][]Send{}, attempts: map[string]attempt{},
 		callbacks: map[string]time.Time{}, failed: map[string]bool{}, contacts: map[ids.Any]bool{},
-		requests: map[string][]time.Time{},
+		requests: map[string][]time.Time{}, received: map[string]ids.Any{}, wrote: map[ids.Any]bool{},
 	}
 }
 
@@ -87,6 +90,25 @@ func (c *checker) readMessages(ctx context.Context, db database) error {
 	for i := range all {
 		c.ledger.messages[all[i].ID.String()] = &all[i]
 		c.ledger.contacts[all[i].ContactID] = true
+	}
+	return err
+}
+
+// received is a message of a person.
+type received struct {
+	ID         ids.Any
+	ContactID  ids.Any
+	ProviderID string
+}
+
+func (c *checker) readReceived(ctx context.Context, db database) error {
+	all, err := rowsOf[received](ctx, db, `
+SELECT m.id, m.contact_id, p.provider_id
+FROM messages m
+JOIN provider_messages p ON p.org_id = m.org_id AND p.message_id = m.id
+WHERE m.direction = 'inbound'`)
+	for _, one := range all {
+		c.ledger.received[one.ProviderID], c.ledger.wrote[one.ContactID] = one.ID, true
 	}
 	return err
 }

@@ -8,15 +8,52 @@ import (
 )
 
 const (
-	messageSent    = "message.sent"
-	messageStatus  = "message.status"
-	contactCreated = "contact.created"
+	messageSent     = "message.sent"
+	messageStatus   = "message.status"
+	messageReceived = "message.received"
+	contactCreated  = "contact.created"
+	contactUpdated  = "contact.updated"
 )
 
-// follows tells an event that has no change of its own: a status of a message, or the contact that a
-// message made. checkStatusEvents and checkContactEvents check these.
+// follows tells an event that has no change of its own: a status of a message, a message that a person
+// wrote, the contact that a message made, or the name that a person's first message gave it.
+// checkStatusEvents, checkReceived and checkContactEvents check them.
 func (c *checker) follows(one *event) bool {
-	return one.Type == messageStatus || one.Type == contactCreated && c.ledger.contacts[one.ContactID]
+	switch one.Type {
+	case messageStatus, messageReceived:
+		return true
+	case contactCreated:
+		return c.ledger.contacts[one.ContactID] || c.ledger.wrote[one.ContactID]
+	case contactUpdated:
+		return c.ledger.wrote[one.ContactID]
+	default:
+		return false
+	}
+}
+
+// checkReceived checks that each message that a person wrote is stored and has one event, and that no event
+// tells of another.
+func (c *checker) checkReceived() {
+	events := map[string]int{}
+	for _, one := range c.sortedEvents() {
+		if one.Type != messageReceived {
+			continue
+		}
+		events[one.Key]++
+		if !slices.Contains(c.Written, one.Key) {
+			c.violated(Delivered, "%s, %s of %s: no person wrote %s", one.ID, one.Type, one.OrgID, one.Key)
+		}
+		if c.ledger.received[one.Key] != one.MessageID {
+			c.violated(Delivered, "%s, %s of %s, is about %s, which is not the message %s", one.ID, one.Type, one.OrgID, one.MessageID, one.Key)
+		}
+	}
+	for _, id := range c.Written {
+		if _, stored := c.ledger.received[id]; !stored {
+			c.violated(Delivered, "a person wrote %s, and it is no message", id)
+		} else if events[id] != 1 {
+			c.violated(Delivered, "a person wrote %s, and it has %d events", id, events[id])
+		}
+	}
 }
 
 // checkMessages checks what became of messages: in the cells, in events, and at the provider.
@@ -38,6 +75,7 @@ func (c *checker) checkMessages() {
 		c.checkKnownIDs(one)
 	}
 	c.checkStatusEvents()
+	c.checkReceived()
 	c.checkContactEvents()
 	c.checkSends()
 	c.checkQuotas()
@@ -157,12 +195,17 @@ func (c *checker) checkStatusEvents() {
 
 // checkContactEvents checks that contact.created was recorded once at most for each contact.
 func (c *checker) checkContactEvents() {
-	seen := map[owned]bool{}
+	type told struct {
+		owned
+		kind string
+	}
+	seen := map[told]bool{}
 	for _, one := range c.sortedEvents() {
-		at := owned{one.OrgID.String(), one.ContactID.String()}
-		if one.Type == contactCreated && seen[at] {
+		at := told{owned{one.OrgID.String(), one.ContactID.String()}, one.Type}
+		named := one.Type == contactUpdated && c.ledger.wrote[one.ContactID] && len(marksIn(one.Body)) == 0
+		if (one.Type == contactCreated || named) && seen[at] {
 			c.violated(Delivered, "%s, %s of %s, announces a contact a second time", one.ID, one.Type, one.OrgID)
 		}
-		seen[at] = seen[at] || one.Type == contactCreated
+		seen[at] = true
 	}
 }

@@ -61,6 +61,7 @@ func (s *sends) run(t *testing.T) {
 	for _, status := range []string{provider.StatusSent, provider.StatusDelivered, provider.StatusRead} {
 		s.report(t, s.plain, status)
 	}
+	s.write(t)
 	s.world.Network.Control(t, "script", map[string]any{"outcome": map[string]any{"drop_answer": true}, "times": 1})
 	s.doubled = s.send(t, "+351910000002")
 	s.await(t, func() bool { return s.count(t, `SELECT count(*) FROM send_attempts WHERE org_id = @org_id`) == 1 })
@@ -117,10 +118,24 @@ func (s *sends) report(t *testing.T, of messages.Message, status string) {
 	t.Helper()
 	found, err := s.world.Messages.Get(t.Context(), s.org, s.account, of.ID)
 	require.NoError(t, err)
+	s.apply(t, fmt.Sprintf(`"statuses":[{"id":%q,"status":%q,"timestamp":"%d","recipient_id":"351910000001","biz_opaque_callback_data":"%s:1"}]`,
+		*found.ProviderID, status, s.world.Clock.Now().Unix(), of.ID))
+}
+
+// write has a person write.
+func (s *sends) write(t *testing.T) {
+	t.Helper()
+	s.Written = append(s.Written, "wamid.written")
+	s.apply(t, fmt.Sprintf(`"contacts":[{"profile":{"name":"Ana"},"wa_id":"351910000001"}],`+
+		`"messages":[{"from":"351910000001","id":"wamid.written","timestamp":"%d","type":"text","text":{"body":"Thanks"}}]`, s.world.Clock.Now().Unix()))
+}
+
+// apply applies a callback.
+func (s *sends) apply(t *testing.T, fields string) {
+	t.Helper()
 	body := fmt.Sprintf(`{"object":"whatsapp_business_account","entry":[{"id":%q,"changes":[{"field":"messages","value":{`+
-		`"messaging_product":"whatsapp","metadata":{"display_phone_number":"3512","phone_number_id":%q},"statuses":[`+
-		`{"id":%q,"status":%q,"timestamp":"%d","recipient_id":"351910000001","biz_opaque_callback_data":"%s:1"}]}}]}]}`,
-		s.account.BusinessAccountID, *s.account.PhoneNumberID, *found.ProviderID, status, s.world.Clock.Now().Unix(), of.ID)
+		`"messaging_product":"whatsapp","metadata":{"display_phone_number":"3512","phone_number_id":%q},%s}}]}]}`,
+		s.account.BusinessAccountID, *s.account.PhoneNumberID, fields)
 	items, err := s.world.Network.Parse([]byte(body))
 	require.NoError(t, err)
 	_, err = postgres.InTx(t.Context(), s.world.DB, s.org, func(tx *postgres.Tx) (struct{}, error) {
@@ -195,6 +210,19 @@ FROM events WHERE type = 'message.sent' AND message_id = $1`, s.plain.ID.Any().S
 UPDATE events SET message_id = NULL WHERE id = (SELECT id FROM events WHERE message_id = $1 AND type = 'message.status' LIMIT 1)`,
 				s.plain.ID.Any().String())
 		}, truth.Delivered, "is about no message"},
+	}
+}
+
+func plantedReceived() []plantedSend {
+	return []plantedSend{
+		{"a message that was not stored", func(_ *testing.T, s *sends) { s.Written = append(s.Written, "wamid.lost") }, truth.Delivered, "it is no message"},
+		{"a message without its event", func(t *testing.T, s *sends) {
+			s.exec(t, `DELETE FROM events WHERE type = 'message.received'`)
+		}, truth.Delivered, "it has 0 events"},
+		{"an event that tells of no message", func(_ *testing.T, s *sends) { s.Written = nil }, truth.Delivered, "no person wrote wamid.written"},
+		{"an event of another message", func(t *testing.T, s *sends) {
+			s.exec(t, `UPDATE events SET message_id = $1 WHERE type = 'message.received'`, s.plain.ID.Any().String())
+		}, truth.Delivered, "which is not the message wamid.written"},
 	}
 }
 
@@ -319,7 +347,7 @@ func TestCheck_PlantedFaultInSends_Found(t *testing.T) {
 	t.Parallel()
 	s := newSends(t)
 	restore := s.keep(t)
-	for _, one := range slices.Concat(plantedEnds(), plantedCopies(), plantedWork()) {
+	for _, one := range slices.Concat(plantedEnds(), plantedReceived(), plantedCopies(), plantedWork()) {
 		t.Run(one.name, func(t *testing.T) {
 			restore()
 			one.plant(t, s)

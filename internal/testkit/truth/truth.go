@@ -34,6 +34,8 @@ type Run struct {
 	Logs []string
 	// Sends is the provider's own log: every message that it took.
 	Sends []Send
+	// Written are the provider's ids of the messages that people wrote to the numbers.
+	Written []string
 	// EchoWait is PARLEY_SEND_ECHO_WAIT of the processes.
 	EchoWait time.Duration
 	// Kills is how many processes were killed. Each may forget what it counted of a quota in memory.
@@ -221,7 +223,7 @@ func (c *checker) readCell(ctx context.Context, name string) error {
 	}
 	defer db.close(ctx)
 	for _, read := range []func(context.Context, database) error{
-		c.readEvents, c.readDeliveries, c.readKeys, c.readMessages, c.readAttempts, c.readCallbacks, c.readJobs, c.readLanes,
+		c.readEvents, c.readDeliveries, c.readKeys, c.readMessages, c.readReceived, c.readAttempts, c.readCallbacks, c.readJobs, c.readLanes,
 		c.readQuotas, c.readRequests,
 	} {
 		if err := read(ctx, db); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/signature"
 	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/factory"
@@ -58,6 +59,10 @@ func newFixture(t *testing.T) *fixture {
 		s.change(t, org)
 	}
 	s.Requests = s.receiver.WaitCount(t, 4, patience)
+	require.Eventually(t, func() bool { // a request arrives before its delivery is settled
+		left, err := postgres.One[int](t.Context(), s.world.DB.System("test"), `SELECT count(*) FROM lane_rows`, nil)
+		return err == nil && left == 0
+	}, patience, 5*time.Millisecond)
 	for i := range s.Requests {
 		s.Requests[i].At = s.world.Clock.Now()
 	}

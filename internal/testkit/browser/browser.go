@@ -1,0 +1,79 @@
+// Package browser drives a real Chromium in tests. With PARLEY_BROWSER=none the tests that need one are
+// skipped.
+package browser
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// Patience is how long the browser may take for one step on a busy machine.
+const Patience = time.Minute
+
+// Browser is one window.
+type Browser struct {
+	// Context is chromedp's handle of the window.
+	Context context.Context //nolint:containedctx // as above
+
+	t testing.TB
+}
+
+// chromium returns the path of the browser; it is installed once for all tests of a process.
+var chromium = sync.OnceValues(func() (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	path, err := exec.Command(filepath.Join(filepath.Dir(here), "../../../scripts/browser.sh")).Output()
+	return strings.TrimSpace(string(path)), err
+})
+
+// Open opens a window that is closed when the test ends.
+func Open(t testing.TB, more ...chromedp.ExecAllocatorOption) *Browser {
+	t.Helper()
+	if os.Getenv("PARLEY_BROWSER") == "none" {
+		t.Skip("PARLEY_BROWSER=none")
+	}
+	path, err := chromium()
+	require.NoError(t, err, "scripts/browser.sh finds or installs Chromium")
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WSURLReadTimeout(Patience))
+	allocator, free := chromedp.NewExecAllocator(t.Context(), append(options, more...)...)
+	t.Cleanup(free)
+	window, closeWindow := chromedp.NewContext(allocator)
+	t.Cleanup(closeWindow)
+	limited, cancel := context.WithTimeout(window, 4*Patience)
+	t.Cleanup(cancel)
+	return &Browser{Context: limited, t: t}
+}
+
+// Do runs actions.
+func (b *Browser) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	require.NoError(b.t, chromedp.Do(b.Context, steps...))
+}
+
+// Sees waits until an expression is true on the page. While an element that it names is missing, the
+// expression throws and counts as false.
+func (b *Browser) Sees(expression string) {
+	b.t.Helper()
+	quiet := `(() => { try { return ` + expression + ` } catch { return false } })()`
+	_, err := chromedp.Run(b.Context, chromedp.Poll[bool](quiet, chromedp.WithPollingTimeout(Patience)))
+	require.NoError(b.t, err, expression)
+}
+
+// Screenshot writes a picture of the page into the folder PARLEY_SCREENSHOTS, if it is set.
+func (b *Browser) Screenshot(name string) {
+	b.t.Helper()
+	shot, err := chromedp.Run(b.Context, chromedp.CaptureScreenshot())
+	require.NoError(b.t, err)
+	if folder := os.Getenv("PARLEY_SCREENSHOTS"); folder != "" {
+		require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), shot, 0o600))
+	}
+}
