@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Fifty documents of 100 MiB arrive at once: each is stored whole, and memory stays flat. Needs 6 GB on disk.
+# Files go to an S3-compatible server (versitygw) that is slow, away, and back.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -27,6 +27,9 @@ type part struct {
 
 type figures map[string]any
 
+// perSecond is the field of the main rate of a benchmark.
+const perSecond = "per_second"
+
 func (b benchmark) names() string {
 	names := make([]string, len(b.parts))
 	for i, p := range b.parts {

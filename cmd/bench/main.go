@@ -50,12 +50,14 @@ func benchmarks() map[string]benchmark {
 			{"rate", benchSend}, {"simulator", benchSendSimulator}, {"latency", benchSendLatency}, {"isolation", benchSendIsolation},
 		}},
 		"callbacks": {rounds: 3, parts: []part{{"callbacks", benchCallbacks}}},
+		"inbound":   {rounds: 3, parts: []part{{"inbound", benchInbound}}},
+		"roundtrip": {rounds: 3, parts: []part{{"roundtrip", benchRoundTrip}}},
 	}
 }
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || benchmarks()[args[0]].rounds == 0 {
-		return errors.New("usage: bench NAME, where NAME is pipeline, lanes, deliver, callbacks, accept or send")
+		return errors.New("usage: bench NAME, where NAME is pipeline, lanes, deliver, callbacks, accept, send, inbound or roundtrip")
 	}
 	chosen := benchmarks()[args[0]]
 	given, flags := options{}, flag.NewFlagSet(args[0], flag.ContinueOnError)

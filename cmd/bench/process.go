@@ -98,8 +98,9 @@ func newProcessWith(ctx context.Context, b *bench, with setup) *process {
 	}
 	settings := map[string]string{
 		"PARLEY_PROVIDER_BASE_URL": with.provider,
-		"PARLEY_REDIS_URL":         b.redis, "PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": strconv.Itoa(poolConns / cells),
-		"PARLEY_LISTEN": "127.0.0.1:0", "PARLEY_OPERATOR_LISTEN": "127.0.0.1:0",
+		"PARLEY_REDIS_URL":         b.redis, "PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_WEBHOOK_HOST_RATE": "1000000",
+		"PARLEY_DATABASE_CONNS": strconv.Itoa(poolConns / cells),
+		"PARLEY_LISTEN":         "127.0.0.1:0", "PARLEY_OPERATOR_LISTEN": "127.0.0.1:0",
 		"PARLEY_PROVIDER_APP_ID": callbackAppID, "PARLEY_PROVIDER_APP_SECRET": callbackSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": "bench",
 		"PARLEY_WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8", "PARLEY_WEBHOOK_CA_FILE": p.sink.caFile,
 	}

@@ -27,9 +27,9 @@ type inbox struct {
 	shown   *jsonschema.Schema
 }
 
-func newInbox(t *testing.T, databaseURL string) (*inbox, *proc.Process) {
+func newInbox(t *testing.T, databaseURL string, more ...proc.Settings) (*inbox, *proc.Process) {
 	t.Helper()
-	process, ready := develop(t, databaseURL)
+	process, ready := develop(t, databaseURL, more...)
 	i := &inbox{
 		t: t, ready: ready, hook: &hook{bodies: map[string][]json.RawMessage{}}, schemas: map[string]*jsonschema.Schema{},
 		caller: &client{base: ready["base_url"], key: ready["api_key"], http: newHTTP()},

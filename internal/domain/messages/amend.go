@@ -32,6 +32,28 @@ func (a *amendment) original() string {
 	return a.revoke.OriginalID
 }
 
+// byAuthorOf tells that the author of a message amends it. A contact is known by the number or by the id
+// that it has now; one that is unknown on either side does not count.
+func (a *amendment) byAuthorOf(message *amended) bool {
+	byBusiness, user := a.author()
+	if byBusiness || message.Direction == Outbound {
+		return byBusiness && message.Direction == Outbound
+	}
+	differs := func(given string, known *string) bool { return given != "" && known != nil && given != *known }
+	same := func(given string, known *string) bool { return given != "" && known != nil && given == *known }
+	if same(user.Phone, message.ContactNumber) || same(user.ID, message.ContactBSUID) {
+		return true
+	}
+	return !differs(user.Phone, message.ContactNumber) && !differs(user.ID, message.ContactBSUID)
+}
+
+func (a *amendment) author() (byBusiness bool, user provider.User) {
+	if a.edit != nil {
+		return a.edit.ByBusiness, a.edit.User
+	}
+	return a.revoke.ByBusiness, a.revoke.User
+}
+
 // ids are the provider's ids to look up. The id of an applied edit is stored too, so that a repeated edit is
 // recognized.
 func (a *amendment) ids() []string {
@@ -100,6 +122,10 @@ func (b *batch) amendTx(ctx context.Context, tx *postgres.Tx) (drafts []events.D
 		message := all[one.message]
 		if message == nil {
 			continue // of another number, or erased meanwhile
+		}
+		if !one.byAuthorOf(message) {
+			b.s.logger.WarnContext(ctx, "messages.amended_by_another", "org", tx.Org(), "message", message.ID)
+			continue
 		}
 		var data map[string]any
 		kind := events.MessageRevoked

@@ -1,6 +1,8 @@
 package messages_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -71,4 +73,21 @@ func TestReceive_EditWithoutContentOrOriginal_IsAMessage(t *testing.T) {
 	require.Equal(t, 3, s.countEvents(t, "message.received"))
 	require.Equal(t, "text", messageIn(t, s.bodyOf(t, "message.received"))["type"])
 	require.Zero(t, s.countEvents(t, "message.edited"))
+}
+
+func TestReceive_AmendedByAnother_ChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	stranger := fields{"from": "351910000099"}
+	s.receive(t, s.text("wamid.1", "Mine"), s.echo("wamid.2", "text", fields{"body": "Ours"}), s.text("wamid.3", "Hello", stranger))
+	for i, original := range []string{"wamid.1", "wamid.2"} {
+		edit := s.edit(fmt.Sprint("wamid.edit.", i), original, "Tampered")
+		maps.Copy(edit.object, stranger)
+		s.receive(t, edit, s.said(fmt.Sprint("wamid.revoke.", i), "revoke", fields{"original_message_id": original}, stranger))
+		require.NotContains(t, string(s.byID(t, original).Content), "Tampered")
+		require.False(t, s.byID(t, original).IsRevoked)
+	}
+	s.receive(t, s.edit("wamid.edit.3", "wamid.2", "Tampered"))
+	require.NotContains(t, string(s.byID(t, "wamid.2").Content), "Tampered", "a contact cannot edit what the business wrote")
+	require.Zero(t, s.countEvents(t, "message.edited")+s.countEvents(t, "message.revoked"))
 }

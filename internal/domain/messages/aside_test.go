@@ -87,7 +87,8 @@ func TestSetAside_PutBackByOperator_NotSentAgain(t *testing.T) {
 	}
 	s.eventually(t, "it is set aside", func() bool { return s.get(t, bad).Status == messages.Failed })
 	repair()
-	require.NoError(t, s.Lanes.Retry(t.Context(), bad.ID.Any()))
+	_, err := s.Lanes.Retry(t.Context(), bad.ID.Any())
+	require.NoError(t, err)
 	s.eventually(t, "its row leaves the lane", func() bool {
 		return s.count(t, `SELECT count(*) FROM lane_rows WHERE id = @id`, postgres.Args{"id": bad.ID}) == 0
 	})

@@ -138,8 +138,17 @@ func (b *book) park(one *notified) error {
 	return err
 }
 
-// learned are the provider's ids that became known by this book.
-func (b *book) learned() []providerID { return slices.Concat(b.ids, b.arrivedIDs) }
+// learned are the provider's ids of outbound messages that became known by this book: only those can
+// have statuses.
+func (b *book) learned() []providerID {
+	learned := slices.Clone(b.ids)
+	for _, message := range b.arrived {
+		if message.Direction == Outbound {
+			learned = append(learned, providerID{ProviderID: *message.ProviderID, MessageID: message.ID})
+		}
+	}
+	return learned
+}
 
 // find returns the message whose provider's id was learned by this book, or nil.
 func (b *book) find(id string) *Message {

@@ -145,12 +145,20 @@ func (m *Message) text() *string {
 	return textOf(m.Type, m.Content)
 }
 
+// chosenReply is what a person chose of buttons or of a list.
+type chosenReply struct {
+	Title *string `json:"title"`
+}
+
 // textOf is the text in the content of a message.
 func textOf(kind string, content json.RawMessage) *string {
 	var shown struct {
 		Body    json.RawMessage `json:"body"`
 		Caption *string         `json:"caption"`
 		Text    *string         `json:"text"`
+		// Of an answer to buttons or to a list.
+		Button *chosenReply `json:"button_reply"`
+		List   *chosenReply `json:"list_reply"`
 	}
 	if json.Unmarshal(content, &shown) != nil {
 		return nil
@@ -162,6 +170,10 @@ func textOf(kind string, content json.RawMessage) *string {
 	switch {
 	case kind == provider.TypeText && json.Unmarshal(shown.Body, &plain) == nil:
 		return &plain
+	case kind == provider.TypeInteractive && shown.Button != nil:
+		return shown.Button.Title
+	case kind == provider.TypeInteractive && shown.List != nil:
+		return shown.List.Title
 	case kind == provider.TypeInteractive && json.Unmarshal(shown.Body, &nested) == nil:
 		return &nested.Text
 	case kind == provider.TypeButton:

@@ -166,7 +166,6 @@ func TestFiles_CannotBeFetched_FailedWithEvent(t *testing.T) {
 		more    fields
 		code    string
 	}{
-		"unknown to the provider": {content: fields{"id": "999999", "mime_type": "image/png"}},
 		"without an id":           {content: fields{"mime_type": "image/png"}},
 		"refused by the provider": {content: fields{"id": "999999", "mime_type": "image/png"}, more: errorsOf(131052), code: "media_download_failed"},
 	} {
@@ -183,6 +182,14 @@ func TestFiles_CannotBeFetched_FailedWithEvent(t *testing.T) {
 			require.Equal(t, messages.Delivered, m.Status)
 		})
 	}
+}
+
+func TestFiles_UnknownToTheProvider_TriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.receive(t, s.said("wamid.1", "image", fields{"id": "999999", "mime_type": "image/png"}))
+	s.awaitTries(t, 1)
+	require.Equal(t, "pending", *s.byID(t, "wamid.1").MediaState, "a permission that was taken away may come back")
 }
 
 func TestFiles_WrongChecksum_TriedAgain(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
 )
@@ -176,7 +177,7 @@ func TestPurge_EverythingOfTheNumberGoes(t *testing.T) {
 	sibling.account = s.Account(t, s.org)
 	kept := sibling.send(t, "+351910000001")
 	sibling.awaitStatus(t, kept, messages.Sent)
-	require.NoError(t, s.Messages.Purge(t.Context(), s.org, s.account))
+	require.NoError(t, s.Messages.Purge(t.Context(), s.org, s.account, ids.Any{}))
 	for table, left := range map[string]int{"messages": 1, "message_states": 1, "provider_messages": 1, "parked_statuses": 0, "receipts": 0} {
 		require.Equal(t, left, s.count(t, `SELECT count(*) FROM `+table+` WHERE org_id = @org_id`, nil), table)
 	}

@@ -392,20 +392,35 @@ func TestReceive_StopKeyword_OptsOut(t *testing.T) {
 	require.Equal(t, contacts.FromKeyword, *found.MarketingSource)
 }
 
-func TestReceive_NumberChanged_ContactFollows(t *testing.T) {
+func TestReceive_StopKeywordOnAButton_OptsOut(t *testing.T) {
 	t.Parallel()
 	s := newIdleFixture(t)
-	s.receive(t, s.text("wamid.1", "Hello", fields{"from_user_id": "PT.one"}))
-	s.Clock.Move(time.Second)
-	s.receive(t, s.said("wamid.2", "system", fields{
-		"type": "user_changed_number", "body": "User A changed from 351910000001 to 351910000002", "wa_id": "351910000002",
-		"user_id": "PT.two", "previous_user_id": "PT.one",
-	}))
-	found := s.contact(t)
-	require.Equal(t, "+351910000002", *found.PhoneNumber)
-	require.Equal(t, "PT.two", *found.BSUID)
-	require.Len(t, s.all(t), 1, "a notice is no message")
-	require.Equal(t, 1, s.count(t, `SELECT count(*) FROM events WHERE org_id = @org_id AND type = 'contact.identity_updated'`, nil))
+	words := []string{"Stop"}
+	_, err := s.Orgs.Set(t.Context(), s.org, audit.Operator(), orgs.Change{StopKeywords: &words})
+	require.NoError(t, err)
+	s.receive(t, s.said("wamid.1", "interactive", fields{"type": "button_reply", "button_reply": fields{"id": "x", "title": "STOP"}}))
+	require.Equal(t, contacts.OptedOut, s.contact(t).Marketing)
+}
+
+func TestReceive_NumberChanged_ContactFollows(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]fields{"known by both": {"from_user_id": "PT.one"}, "known by the number": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newIdleFixture(t)
+			s.receive(t, s.text("wamid.1", "Hello", before))
+			s.Clock.Move(time.Second)
+			s.receive(t, s.said("wamid.2", "system", fields{
+				"type": "user_changed_number", "body": "User A changed from 351910000001 to 351910000002", "wa_id": "351910000002",
+				"user_id": "PT.two", "previous_user_id": "PT.one",
+			}))
+			found := s.contact(t)
+			require.Equal(t, "+351910000002", *found.PhoneNumber)
+			require.Equal(t, "PT.two", *found.BSUID)
+			require.Len(t, s.all(t), 1, "a notice is no message")
+			require.Equal(t, 1, s.count(t, `SELECT count(*) FROM events WHERE org_id = @org_id AND type = 'contact.identity_updated'`, nil))
+		})
+	}
 }
 
 // A status teaches the BSUID of a known contact, and makes no contact.

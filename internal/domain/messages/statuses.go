@@ -124,8 +124,11 @@ func byProviderIDTx(ctx context.Context, tx *postgres.Tx, all []*notified) (foun
 	return found, err
 }
 
-// apply merges a status into a message and records its event.
+// apply merges a status into a message and records its event. Messages of contacts have no statuses.
 func (b *book) apply(message *Message, one *notified) error {
+	if message.Direction == Inbound {
+		return nil
+	}
 	first, accepted := !message.calledBack(), message.SentAt
 	c := callback{Attempt: one.attempt, ProviderID: one.status.MessageID, Status: one.status.Status, At: b.timeOf(message, one)}
 	if len(one.status.Errors) > 0 {

@@ -1,11 +1,13 @@
 package messages_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -77,6 +79,31 @@ func TestStatuses_FailedCallback_ErrorAndOneEvent(t *testing.T) {
 	require.Equal(t, 131047, *found.ProviderCode)
 	require.False(t, found.Synthesized)
 	require.Equal(t, []string{"failed", "message.sent"}, s.told(t, made))
+}
+
+func TestStatuses_FailedWithoutCode_NumberStaysConnected(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	for i, errors := range []any{[]any{map[string]any{"title": "x"}}, []any{map[string]any{}}, []any{map[string]any{"code": "abc"}}} {
+		made := s.send(t, fmt.Sprintf("+35191000000%d", i))
+		s.awaitStatus(t, made, messages.Sent)
+		s.push(t, s.status(idOf(made, 1), provider.StatusFailed, referenceOf(made, 1), map[string]any{"errors": errors}))
+		found := s.get(t, made)
+		require.Equal(t, fault.UpstreamError, *found.ErrorCode)
+		require.Nil(t, found.ProviderCode)
+	}
+	account, err := s.Accounts.Get(t.Context(), s.org, s.account.ID)
+	require.NoError(t, err)
+	require.Equal(t, accounts.Connected, account.Status)
+}
+
+func TestStatuses_OfAReceivedMessage_Ignored(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.text("wamid.1", "Hello"))
+	s.push(t, s.status("wamid.1", provider.StatusFailed, "", errorsOf(131026)))
+	require.Equal(t, messages.Delivered, s.byID(t, "wamid.1").Status)
+	require.Zero(t, s.countEvents(t, "message.status"))
 }
 
 // TestStatuses_BeforeTheAnswer_Settled applies callbacks while the call is still under way.

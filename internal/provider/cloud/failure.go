@@ -73,6 +73,9 @@ var prefixed = regexp.MustCompile(`^\(#[0-9]+\)\s*`)
 func (c *Client) failure(given refusal, status int, r request) *provider.Error {
 	code := given.Code.int()
 	found := verdictOf(code, given.Subcode.int(), status, bool(given.Transient))
+	if !given.Code.given { // code 0 would mean that the token is not valid
+		found = verdict{class: provider.Terminal, code: fault.UpstreamError}
+	}
 	details := read[struct {
 		Details text `json:"details"`
 	}](given.Data).Details
@@ -90,7 +93,7 @@ func (c *Client) failure(given refusal, status int, r request) *provider.Error {
 		title = given.UserTitle
 	}
 	known := &code
-	if code > math.MaxInt32 || code < math.MinInt32 {
+	if !given.Code.given || code > math.MaxInt32 || code < math.MinInt32 {
 		known = nil // no code of the network is that large
 	}
 	return &provider.Error{
