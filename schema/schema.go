@@ -80,7 +80,9 @@ func LockOrder() []string {
 
 // System lists the tables that belong to no organization, or are derived from those that do.
 func System() []string {
-	return []string{"plans", "schema_migrations", "lanes", "lane_rows", "lane_keys", "lane_faults", "send_minutes"}
+	return []string{
+		"plans", "schema_migrations", "lanes", "lane_rows", "lane_keys", "lane_faults", "send_minutes", "master_key_check", "expiry_rounds",
+	}
 }
 
 const day = 24 * time.Hour

@@ -180,7 +180,8 @@ CREATE TABLE public.api_log (
     duration_us bigint NOT NULL,
     ip inet,
     user_agent text NOT NULL,
-    replayed boolean NOT NULL
+    replayed boolean NOT NULL,
+    count integer DEFAULT 1 NOT NULL
 )
 PARTITION BY RANGE (id);
 
@@ -326,6 +327,12 @@ CREATE TABLE public.events (
 )
 PARTITION BY RANGE (id);
 
+CREATE TABLE public.expiry_rounds (
+    only_row boolean DEFAULT true NOT NULL,
+    at timestamp with time zone NOT NULL,
+    CONSTRAINT expiry_rounds_only_row_check CHECK (only_row)
+);
+
 CREATE TABLE public.idempotency_keys (
     org_id uuid NOT NULL,
     key text NOT NULL COLLATE pg_catalog."C",
@@ -437,6 +444,12 @@ CREATE TABLE public.lanes_moving (
     lane_id uuid NOT NULL,
     kind text NOT NULL,
     blocked_until timestamp with time zone
+);
+
+CREATE TABLE public.master_key_check (
+    only_row boolean DEFAULT true NOT NULL,
+    sealed bytea NOT NULL,
+    CONSTRAINT master_key_check_only_row_check CHECK (only_row)
 );
 
 CREATE TABLE public.media_deletions (
@@ -1018,6 +1031,9 @@ ALTER TABLE ONLY public.customers
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.expiry_rounds
+    ADD CONSTRAINT expiry_rounds_pkey PRIMARY KEY (only_row);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (org_id, key, created_at);
 
@@ -1053,6 +1069,9 @@ ALTER TABLE ONLY public.lanes_moving
 
 ALTER TABLE ONLY public.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lane_id);
+
+ALTER TABLE ONLY public.master_key_check
+    ADD CONSTRAINT master_key_check_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY public.media_deletions
     ADD CONSTRAINT media_deletions_pkey PRIMARY KEY (org_id, key);

@@ -102,12 +102,20 @@ WHERE r.kind = @kind
 // Find returns the owner of a key, token or number and the owner's home, from the cache or
 // with one read. It also finds a claim that is not confirmed yet: the cell decides.
 func (d *Directory) Find(ctx context.Context, kind Kind, key []byte) (Route, error) {
-	if owner, known := d.owners.Get(routeKey{kind, string(key)}); known {
-		if home, known := d.homes.Get(owner.org); known {
-			return Route{OrgID: owner.org, Generation: owner.generation, Cell: home.Cell, Epoch: home.Epoch}, nil
-		}
+	if route, known := d.Cached(kind, key); known {
+		return route, nil
 	}
 	return d.Reread(ctx, kind, key)
+}
+
+// Cached is Find without a read.
+func (d *Directory) Cached(kind Kind, key []byte) (_ Route, known bool) {
+	owner, known := d.owners.Get(routeKey{kind, string(key)})
+	if !known {
+		return Route{}, false
+	}
+	home, known := d.homes.Get(owner.org)
+	return Route{OrgID: owner.org, Generation: owner.generation, Cell: home.Cell, Epoch: home.Epoch}, known
 }
 
 // Reread is Find without the cache, for a cached route that the cell refused.

@@ -28,6 +28,8 @@ type Quarantined struct {
 	BusinessAccountID *string
 	// Body is the JSON that was pushed.
 	Body []byte
+	// ReceivedAt is for Quarantine: when the callback came, if not now. Later it is the time in the ID.
+	ReceivedAt time.Time `db:"-"`
 }
 
 const sqlQuarantine = `
@@ -38,8 +40,12 @@ VALUES (@id, @reason, @phone_number_id, @business_account_id, @body)`
 func (d *Directory) Quarantine(ctx context.Context, all ...Quarantined) error {
 	_, err := postgres.InSystemTx(ctx, d.db, "quarantine", func(tx *postgres.Tx) (struct{}, error) {
 		for _, one := range all {
+			at := one.ReceivedAt
+			if at.IsZero() {
+				at = d.clock.Now()
+			}
 			_, err := tx.Exec(ctx, sqlQuarantine, postgres.Args{
-				"id": ids.New[QuarantineKind](d.clock.Now()), "reason": one.Reason, "phone_number_id": one.PhoneNumberID,
+				"id": ids.New[QuarantineKind](at), "reason": one.Reason, "phone_number_id": one.PhoneNumberID,
 				"business_account_id": one.BusinessAccountID, "body": one.Body,
 			})
 			if err != nil {

@@ -97,15 +97,15 @@ const sqlRetry = `
 UPDATE river.river_job
 SET state = 'available', attempt = 0, errors = NULL, finalized_at = NULL, scheduled_at = @now
 WHERE id = @id AND state IN ('cancelled', 'discarded')
-RETURNING id`
+RETURNING args::text`
 
-// Retry puts a job that was set aside back in its queue.
-func (q *Queue) Retry(ctx context.Context, id int64, now time.Time) error {
-	_, err := postgres.One[int64](ctx, q.db.System("retry a job"), sqlRetry, postgres.Args{"id": id, "now": now})
+// Retry puts a job that was set aside back in its queue, and returns the JSON of its arguments.
+func (q *Queue) Retry(ctx context.Context, id int64, now time.Time) (args string, err error) {
+	args, err = postgres.One[string](ctx, q.db.System("retry a job"), sqlRetry, postgres.Args{"id": id, "now": now})
 	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.New(fault.ResourceNotFound, "No job with that id was set aside.")
+		return "", fault.New(fault.ResourceNotFound, "No job with that id was set aside.")
 	}
-	return err
+	return args, err
 }
 
 // Standing counts the jobs of a database that wait or were set aside.

@@ -23,6 +23,10 @@ const schema = "river"
 // their own.
 const Table = schema + ".river_job"
 
+// Turn is how long a job works on something large before it makes room for other jobs. It is well below the time
+// after which a job is cancelled.
+const Turn = 8 * time.Second
+
 // Maintenance is the queue of all jobs that are not urgent.
 const Maintenance = "maintenance"
 

@@ -139,9 +139,11 @@ func TestRunner_ThreeFailuresOfOneClass_SetAside(t *testing.T) {
 	require.Equal(t, int64(1), standing.Aside)
 
 	healed.Store(true)
-	require.NoError(t, f.queue.Retry(t.Context(), number, f.clock.Now()))
+	_, err = f.queue.Retry(t.Context(), number, f.clock.Now())
+	require.NoError(t, err)
 	eventually(t, "the retry", func() bool { return tries.Load() == 5 && len(aside(t, f)) == 0 })
-	require.Equal(t, fault.ResourceNotFound, fault.Of(f.queue.Retry(t.Context(), number, f.clock.Now())))
+	_, err = f.queue.Retry(t.Context(), number, f.clock.Now())
+	require.Equal(t, fault.ResourceNotFound, fault.Of(err))
 }
 
 func aside(t *testing.T, f *fixture) []jobs.Aside {

@@ -38,7 +38,7 @@ func (l *Lanes) OpenManyTx(ctx context.Context, tx *postgres.Tx, lanes []Lane) e
 	return err
 }
 
-// CloseTx removes a lane and what waits in it. Its drainer loses it.
+// CloseTx removes a lane. Its drainer loses it; Sweep deletes what waited in it. Its id must not be used again.
 func (l *Lanes) CloseTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) error {
 	_, err := tx.Exec(ctx, sqlClose, postgres.Args{"lane_id": lane, "org_id": tx.Org()})
 	return err

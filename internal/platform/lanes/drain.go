@@ -189,7 +189,9 @@ func (d *drain[T, R]) loop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		wait = max(wait, d.linger())
+		if wait == 0 && len(d.results) == 0 { // a lane lingers only when nothing is left to settle
+			wait = d.linger()
+		}
 		if d.beside == nil && (len(d.running) == 0 && wait == 0 || d.flushDue()) {
 			if over, err := d.settleResults(ctx); over || err != nil {
 				return err

@@ -159,18 +159,23 @@ WITH forgiven AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
     SELECT lane_id, priority, @now, id, key FROM forgiven
 )
-SELECT lane_id FROM forgiven`
+SELECT f.lane_id, l.org_id FROM forgiven f JOIN lanes l USING (lane_id)`
 
-// Retry puts a row that was set aside back in its lane, its faults forgotten.
-func (l *Lanes) Retry(ctx context.Context, id ids.Any) error {
-	lane, err := postgres.InSystemTx(ctx, l.db, "retry a row", func(tx *postgres.Tx) (ids.Any, error) {
-		return postgres.One[ids.Any](ctx, tx, sqlRetry, postgres.Args{"id": id, "now": l.clock.Now()})
+// Retry puts a row that was set aside back in its lane, its faults forgotten, and returns the organization of
+// the lane.
+func (l *Lanes) Retry(ctx context.Context, id ids.Any) (ids.Org, error) {
+	type retried struct {
+		LaneID ids.Any
+		OrgID  ids.Org
+	}
+	row, err := postgres.InSystemTx(ctx, l.db, "retry a row", func(tx *postgres.Tx) (retried, error) {
+		return postgres.One[retried](ctx, tx, sqlRetry, postgres.Args{"id": id, "now": l.clock.Now()})
 	})
 	if errors.Is(err, postgres.ErrNoRow) {
-		return fault.New(fault.ResourceNotFound, "No row with that id was set aside.")
+		return ids.Org{}, fault.New(fault.ResourceNotFound, "No row with that id was set aside.")
 	}
 	if err != nil {
-		return err
+		return ids.Org{}, err
 	}
-	return l.look(ctx, []ids.Any{lane})
+	return row.OrgID, l.look(ctx, []ids.Any{row.LaneID})
 }

@@ -14,44 +14,38 @@ import (
 // that move with it: while it is frozen its lanes do not exist, so that no drainer can work them.
 // Jobs, and what a drainer learned of a lane, stay behind.
 
-// Locks the lanes first, as their drainers do.
-const sqlKeep = `-- locks: lanes, lanes_moving, lane_rows_moving, lane_keys_moving, lane_faults_moving
+// Locks the lanes first, as their drainers do. Each row is deleted where it is and inserted where it is kept by one
+// statement: a row that is added meanwhile is not deleted, and is in the lane when that is made again.
+const sqlDissolve = `-- locks: lanes, lanes_moving, lane_rows_moving, lane_keys_moving, lane_faults_moving
 WITH locked AS MATERIALIZED (
-    SELECT lane_id, kind, blocked_until FROM lanes WHERE org_id = @org_id ORDER BY lane_id FOR UPDATE
+    SELECT lane_id FROM lanes WHERE org_id = @org_id ORDER BY lane_id FOR UPDATE
+), gone_lanes AS (
+    DELETE FROM lanes WHERE lane_id IN (SELECT lane_id FROM locked) RETURNING lane_id, kind, blocked_until
 ), kept_lanes AS (
     INSERT INTO lanes_moving (org_id, lane_id, kind, blocked_until)
-    SELECT @org_id, lane_id, kind, blocked_until FROM locked
+    SELECT @org_id, lane_id, kind, blocked_until FROM gone_lanes
+), gone_rows AS (
+    DELETE FROM lane_rows WHERE lane_id IN (SELECT lane_id FROM locked) RETURNING lane_id, priority, due_at, id, key, parked_from
 ), kept_rows AS (
     INSERT INTO lane_rows_moving (org_id, lane_id, priority, due_at, id, key, parked_from)
-    SELECT @org_id, r.lane_id, r.priority, r.due_at, r.id, r.key, r.parked_from FROM lane_rows r JOIN locked USING (lane_id)
+    SELECT @org_id, lane_id, priority, due_at, id, key, parked_from FROM gone_rows
+), gone_keys AS (
+    DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM locked) RETURNING lane_id, key, holder, until
 ), kept_keys AS (
     INSERT INTO lane_keys_moving (org_id, lane_id, key, holder, until)
-    SELECT @org_id, k.lane_id, k.key, k.holder, k.until FROM lane_keys k JOIN locked USING (lane_id)
+    SELECT @org_id, lane_id, key, holder, until FROM gone_keys
+), gone_faults AS (
+    DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM locked)
+    RETURNING lane_id, id, key, priority, class, times, reason, at, aside
 )
 INSERT INTO lane_faults_moving (org_id, lane_id, id, key, priority, class, times, reason, at, aside)
-SELECT @org_id, f.lane_id, f.id, f.key, f.priority, f.class, f.times, f.reason, f.at, f.aside
-FROM lane_faults f
-JOIN locked USING (lane_id)`
-
-const sqlDissolve = `
-WITH gone AS (
-    DELETE FROM lanes WHERE org_id = @org_id RETURNING lane_id
-), waiting AS (
-    DELETE FROM lane_rows WHERE lane_id IN (SELECT lane_id FROM gone)
-), keys AS (
-    DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM gone)
-)
-DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM gone)`
+SELECT @org_id, lane_id, id, key, priority, class, times, reason, at, aside FROM gone_faults`
 
 // DissolveTx removes every lane of an organization that is about to move, and keeps what waits in
 // them. Their drainers lose them and stop.
 func (l *Lanes) DissolveTx(ctx context.Context, tx *postgres.Tx, org ids.Org) error {
-	for _, sql := range []string{sqlKeep, sqlDissolve} {
-		if _, err := tx.Exec(ctx, sql, postgres.Args{"org_id": org}); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := tx.Exec(ctx, sqlDissolve, postgres.Args{"org_id": org})
+	return err
 }
 
 const sqlRestore = `-- locks: lanes, lanes_moving, lane_rows_moving, lane_keys_moving, lane_faults_moving
@@ -69,6 +63,7 @@ WITH kept_lanes AS (
 ), added AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key, parked_from)
     SELECT lane_id, priority, due_at, id, key, parked_from FROM kept_rows
+    ON CONFLICT DO NOTHING
 ), held AS (
     INSERT INTO lane_keys (lane_id, key, holder, until) SELECT lane_id, key, holder, until FROM kept_keys
 ), faults AS (

@@ -190,7 +190,8 @@ func (b *batch) setAside(t *testing.T) {
 
 	b.cured.Store(true)
 	healthy := len(b.rows) - len(b.poison)
-	require.NoError(t, b.known.Retry(t.Context(), aside[0].ID))
+	_, err := b.known.Retry(t.Context(), aside[0].ID)
+	require.NoError(t, err)
 	b.awaitProgress(t, healthy+1, settledWithin())
 	results := b.results(t)
 	require.Len(t, results, healthy+1)

@@ -92,6 +92,7 @@ WITH asked AS MATERIALIZED (
     SELECT lane_id, key, holder, until
     FROM unnest(@key_lanes::uuid[], @key_keys::uuid[], @key_holders::uuid[], @key_untils::timestamptz[]) AS k (lane_id, key, holder, until)
     WHERE until IS NOT NULL AND lane_id IN (SELECT lane_id FROM mine)
+      AND (holder IS NULL OR (lane_id, holder) IN (SELECT lane_id, id FROM gone)) -- a row that was discarded holds nothing
     ON CONFLICT (lane_id, key) DO UPDATE SET holder = excluded.holder, until = excluded.until
 ), freed AS (
     DELETE FROM lane_keys k

@@ -16,13 +16,10 @@ WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = given.lane_id)
 ORDER BY given.lane_id
 ON CONFLICT DO NOTHING`
 
+	// Rows and keys, of which there may be millions, are left to Sweep. Without the lane nothing reads them.
 	sqlClose = `
 WITH lane AS (
     DELETE FROM lanes WHERE lane_id = @lane_id AND org_id = @org_id RETURNING lane_id
-), waiting AS (
-    DELETE FROM lane_rows WHERE lane_id IN (SELECT lane_id FROM lane)
-), keys AS (
-    DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM lane)
 )
 DELETE FROM lane_faults WHERE lane_id IN (SELECT lane_id FROM lane)`
 

@@ -46,10 +46,12 @@ func TestFaults_ThreeOfOneClassInARow_SetAside(t *testing.T) {
 	require.Equal(t, poison, aside[0].ID)
 	require.Equal(t, "panic: no", aside[0].Reason)
 	healed.Store(true)
-	require.NoError(t, f.lanes.Retry(t.Context(), poison))
+	_, err = f.lanes.Retry(t.Context(), poison)
+	require.NoError(t, err)
 	f.drainAll(t, engine)
 	require.Equal(t, int64(21), good.Load())
-	require.Error(t, f.lanes.Retry(t.Context(), poison))
+	_, err = f.lanes.Retry(t.Context(), poison)
+	require.Error(t, err)
 }
 
 // drainAll wakes what the sweep would and drains it.

@@ -79,18 +79,15 @@ WHERE NOT l.armed
       WHERE first.due_at < least(@now, l.timer_at)))
 LIMIT @limit`
 
-// Deletes rows that were added while their lane was being closed, paces that are over, and fault
-// counts that are older than a day.
-const sqlForget = sqlWaiting + `, rows AS (
-    DELETE FROM lane_rows WHERE lane_id IN (
-        SELECT w.lane_id FROM waiting w WHERE NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = w.lane_id))
-), keys AS (
+// Deletes paces that are over, and fault counts that are older than a day.
+const sqlForget = `
+WITH keys AS (
     DELETE FROM lane_keys WHERE holder IS NULL AND until < @now
 )
 DELETE FROM lane_faults WHERE NOT aside AND at < @yesterday`
 
-// Sweep wakes idle lanes whose wake-up was lost with its process, and deletes rows, keys and
-// faults that mean nothing any more.
+// Sweep wakes idle lanes whose wake-up was lost with its process, and deletes keys, faults and rows of closed
+// lanes that mean nothing any more.
 func (l *Lanes) Sweep(ctx context.Context) error {
 	now := l.clock.Now()
 	forgotten, err := postgres.Many[ids.Any](ctx, l.db.System("sweep lanes"), sqlSweep, postgres.Args{"now": now, "limit": sweepLanes})
@@ -105,7 +102,7 @@ func (l *Lanes) Sweep(ctx context.Context) error {
 	_, err = postgres.InSystemTx(ctx, l.db, "sweep lanes", func(tx *postgres.Tx) (int64, error) {
 		return tx.Exec(ctx, sqlForget, postgres.Args{"now": now, "yesterday": now.Add(-24 * time.Hour)})
 	})
-	return err
+	return errors.Join(err, l.clearClosed(ctx))
 }
 
 // watchdog finds lanes whose owner is dead: their progress stands still. It measures by its own

@@ -64,11 +64,11 @@ func sendBatch(ctx context.Context, to sender, m mark, statements []Statement) e
 }
 
 func (s scope) batch(ctx context.Context, statements []Statement) error {
-	conn, err := s.db.acquire(ctx)
+	conn, release, err := s.db.acquire(ctx, s.mark.org)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer release()
 	if s.steady {
 		skip := func(rows pgx.Rows) error {
 			rows.Close()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
 const (
@@ -19,11 +20,11 @@ const (
 // SyncClock measures the offset between the clocks of this process and the database, and returns
 // by how much it changed since the last measurement. Slow answers are not used.
 func (db *DB) SyncClock(ctx context.Context, synced *clock.Synced) (jump time.Duration, err error) {
-	conn, err := db.acquire(ctx)
+	conn, release, err := db.acquire(ctx, ids.Org{})
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Release()
+	defer release()
 	const sqlNow = `SELECT clock_timestamp()`
 	var reference time.Time
 	if err := conn.QueryRow(ctx, sqlNow).Scan(&reference); err != nil { // connected and prepared

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,16 +29,16 @@ type Sum struct {
 // of a table are copied in the order of its primary key.
 func CopyOrg(ctx context.Context, from, to *DB, org ids.Org, tables []string) (map[string]Sum, error) {
 	ctx = from.marked(to.marked(ctx, mark{system: "copy"}), mark{system: "copy"})
-	source, err := from.acquire(ctx)
+	source, release, err := from.acquire(ctx, ids.Org{})
 	if err != nil {
 		return nil, err
 	}
-	defer source.Release()
-	target, err := to.acquire(ctx)
+	defer release()
+	target, release, err := to.acquire(ctx, ids.Org{})
 	if err != nil {
 		return nil, err
 	}
-	defer target.Release()
+	defer release()
 
 	reading, err := source.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -50,7 +51,8 @@ func CopyOrg(ctx context.Context, from, to *DB, org ids.Org, tables []string) (m
 	}
 	defer func() { _ = writing.Rollback(context.WithoutCancel(ctx)) }()
 	for _, tx := range []pgx.Tx{reading, writing} {
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+		// A connection waits idle while the other one reads, for longer than a request ever does.
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
 			return nil, err
 		}
 	}
@@ -149,8 +151,14 @@ func columnsOf(ctx context.Context, tx pgx.Tx, table string) (columns, key strin
 
 const purgeBatch = 500
 
+const sqlIsOpen = `SELECT EXISTS (SELECT FROM organizations WHERE org_id = @org AND frozen_at IS NULL)`
+
+// ErrInUse means that an organization is not frozen in this database.
+var ErrInUse = errors.New("the organization is open in this database: nothing of it is deleted")
+
 // PurgeOrg deletes every row of an organization, children first, in small portions with pauses
-// between. The organization must not be in use here, because readers would see a part of its rows.
+// between. The organization must not be in use here, because readers would see a part of its rows: it
+// returns ErrInUse when the organization is not frozen.
 func PurgeOrg(ctx context.Context, db *DB, org ids.Org, tables []string) error {
 	for _, table := range slices.Backward(tables) {
 		sql := fmt.Sprintf(`
@@ -161,6 +169,13 @@ func PurgeOrg(ctx context.Context, db *DB, org ids.Org, tables []string) error {
 		for {
 			began := time.Now() //nolint:forbidigo // a duration
 			deleted, err := InSystemTx(ctx, db, "purge of organization "+org.String(), func(tx *Tx) (int64, error) {
+				open, err := One[bool](ctx, tx, sqlIsOpen, Args{"org": org})
+				if err == nil && open {
+					err = ErrInUse
+				}
+				if err != nil {
+					return 0, err
+				}
 				if _, err := tx.Exec(ctx, `SET LOCAL parley.purge = 'on'`, nil); err != nil {
 					return 0, err
 				}

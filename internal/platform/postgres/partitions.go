@@ -162,33 +162,6 @@ func (db *DB) makePartition(ctx context.Context, table Partitioned, start, end t
 	})
 }
 
-// DropExpired drops the partitions that ended longer than Keep ago, and returns their names.
-func (db *DB) DropExpired(ctx context.Context, tables []Partitioned, now time.Time) ([]string, error) {
-	existing, err := db.partitions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dropped, failures := []string{}, []error{}
-	for _, table := range tables {
-		for name := range existing {
-			start, ours := table.startOf(name)
-			if !ours || table.Keep == 0 || table.Every.next(start).Add(table.Keep).After(now) {
-				continue
-			}
-			err := db.ddl(ctx, "drop partition "+name, func(ctx context.Context, tx *Tx) error {
-				_, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+name, nil)
-				return err
-			})
-			if err != nil {
-				failures = append(failures, fmt.Errorf("drop partition %s: %w", name, err))
-				continue
-			}
-			dropped = append(dropped, name)
-		}
-	}
-	return dropped, errors.Join(failures...)
-}
-
 // PartitionsAhead returns the number of whole periods after now that have a partition, for the
 // table that has the fewest.
 func (db *DB) PartitionsAhead(ctx context.Context, tables []Partitioned, now time.Time) (int, error) {

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,14 +30,77 @@ func TestPartitions_TimePasses_CreatedAheadAndDropped(t *testing.T) {
 	require.Equal(t, -1, ahead(), "today has no partition")
 	require.NoError(t, w.DB.EnsurePartitions(ctx, tables, w.Clock.Now()))
 	require.Equal(t, 4, ahead())
+}
 
-	w.Clock.Move(29 * 24 * time.Hour)
-	dropped, err := w.DB.DropExpired(ctx, tables, w.Clock.Now())
-	require.NoError(t, err)
-	require.NotContains(t, dropped, "api_log_p20260320", "a partition that ended less than 30 days ago is kept")
-	require.Contains(t, dropped, "api_log_p20260318")
-	require.Contains(t, dropped, "idempotency_keys_p20260318")
-	require.NotContains(t, dropped, "audit_log_p202602")
+const day = 24 * time.Hour
+
+func TestExpiry_Round_DropsTheTwoOldestOfEachTable(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	ctx, tables := t.Context(), schema.Partitioned()
+	for range 7 { // the expiry stores a round each time, as the process would
+		require.NoError(t, w.DB.EnsurePartitions(ctx, tables, w.Clock.Now()))
+		w.Clock.Move(5 * day)
+		require.NoError(t, w.DB.StoreRound(ctx, w.Clock.Now()))
+	}
+	expiry := postgres.NewExpiry(w.DB, tables)
+	var all []string
+	for round := 0; ; round++ {
+		dropped, err := expiry.Round(ctx, w.Clock.Now(), time.Hour)
+		require.NoError(t, err)
+		perTable := map[string]int{}
+		for _, name := range dropped {
+			table, _, _ := strings.Cut(name, "_p2")
+			perTable[table]++
+			require.LessOrEqual(t, perTable[table], 2, dropped)
+		}
+		if round == 0 {
+			require.Equal(t, 2, perTable["idempotency_keys"])
+			require.Contains(t, dropped, "idempotency_keys_p20260313", "the oldest first")
+		}
+		if all = append(all, dropped...); len(dropped) == 0 {
+			break
+		}
+	}
+	require.Contains(t, all, "api_log_p20260318")
+	require.NotContains(t, all, "api_log_p20260320", "a partition that ended less than 30 days ago is kept")
+	require.NotContains(t, all, "audit_log_p202602")
+}
+
+func TestExpiry_ClockAhead_DropsNothingUntilConfirmed(t *testing.T) {
+	t.Parallel()
+	w := factory.New(t)
+	ctx := t.Context()
+	require.NoError(t, w.DB.EnsurePartitions(ctx, schema.Partitioned(), w.Clock.Now()))
+	expiry := postgres.NewExpiry(w.DB, schema.Partitioned())
+	round := func(uptime time.Duration) ([]string, error) { return expiry.Round(ctx, w.Clock.Now(), uptime) }
+	_, err := round(time.Hour)
+	require.NoError(t, err, "before the first round nothing is known")
+
+	w.Clock.Move(3 * day)
+	for range 3 {
+		dropped, err := round(2 * time.Hour)
+		require.ErrorIs(t, err, postgres.ErrClockAhead)
+		require.Empty(t, dropped)
+		require.True(t, expiry.Halted())
+	}
+	_, err = postgres.NewExpiry(w.DB, schema.Partitioned()).Round(ctx, w.Clock.Now(), 100*day)
+	require.ErrorIs(t, err, postgres.ErrClockAhead, "a process that has just started explains nothing")
+
+	w.Clock.Move(-3 * day)
+	_, err = round(2 * time.Hour)
+	require.NoError(t, err, "the clock was set right")
+
+	w.Clock.Move(3 * day)
+	require.NoError(t, w.DB.StoreRound(ctx, w.Clock.Now()))
+	dropped, err := round(2 * time.Hour)
+	require.NoError(t, err, "an operator confirmed it")
+	require.NotEmpty(t, dropped)
+	require.False(t, expiry.Halted())
+
+	w.Clock.Move(10 * day)
+	_, err = round(2*time.Hour + 10*day)
+	require.NoError(t, err, "the process ran all the time, without its database")
 }
 
 func TestPartitions_Rows_InThePartitionOfTheirTime(t *testing.T) {

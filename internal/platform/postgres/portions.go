@@ -1,35 +1,63 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"maps"
+	"slices"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
+	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
 // Portion is the largest number of rows that one statement of DeleteInPortions deletes.
 const Portion = 500
 
+// MoreError means that a deletion stopped because its time was over. The next call goes on after After.
+type MoreError struct{ After ids.Any }
+
+func (*MoreError) Error() string { return "there is more to delete: call again" }
+
+type budgetKey struct{}
+
+type budget struct {
+	watch clock.Watch
+	time  time.Duration
+}
+
+// WithBudget lets every DeleteInPortions under ctx return a MoreError once this time has passed. A job uses it to end
+// before its own time does.
+func WithBudget(ctx context.Context, of time.Duration) context.Context {
+	return context.WithValue(ctx, budgetKey{}, budget{clock.StartWatch(), of})
+}
+
+// OverBudget tells whether the time of WithBudget has passed.
+func OverBudget(ctx context.Context) bool {
+	given, limited := ctx.Value(budgetKey{}).(budget)
+	return limited && given.watch.Elapsed() > given.time
+}
+
 // DeleteInPortions deletes rows of an organization until none is left, each portion in a
 // transaction of its own, so that no other transaction waits long. The statement deletes at most
-// @limit rows and returns their ids. A statement whose filter has no index can also use
-// `id > @after`, the greatest id so far, so that it does not read the same rows again.
+// @limit rows with ids greater than @after, in the order of their ids, and returns their ids. A
+// statement whose filter has no index reads a bounded number of rows after @after, deletes those that
+// match, and returns the id of the last row that it read. The first @after is the one in args, or zero.
 func DeleteInPortions(ctx context.Context, db *DB, org ids.Org, sql string, args Args) error {
 	args = maps.Clone(args)
-	last := pgtype.UUID{Valid: true}
+	last, _ := args["after"].(ids.Any)
 	for {
-		args["limit"], args["after"] = Portion, last
-		gone, err := InTx(ctx, db, org, func(tx *Tx) ([]pgtype.UUID, error) { return Many[pgtype.UUID](ctx, tx, sql, args) })
+		after, _ := last.UUIDValue()
+		after.Valid = true // the zero id is less than every other, not unknown
+		args["limit"], args["after"] = Portion, after
+		gone, err := InTx(ctx, db, org, func(tx *Tx) ([]ids.Any, error) { return Many[ids.Any](ctx, tx, sql, args) })
 		if err != nil || len(gone) == 0 {
 			return err
 		}
-		for _, id := range gone {
-			if bytes.Compare(id.Bytes[:], last.Bytes[:]) > 0 {
-				last = id
-			}
+		if greatest := slices.MaxFunc(gone, ids.Any.Compare); greatest.Compare(last) > 0 {
+			last = greatest
+		}
+		if OverBudget(ctx) {
+			return &MoreError{After: last}
 		}
 	}
 }

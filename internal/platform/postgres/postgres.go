@@ -38,6 +38,8 @@ type Config struct {
 	// Steady uses one generic plan per statement, whatever its arguments. It is for work that
 	// reads few rows by their keys, where planning would take longer than reading.
 	Steady bool
+	// Shared lets one organization hold at most a quarter of the connections while others want some.
+	Shared bool
 	// Enter returns the first statement of each transaction of an organization. It refuses or
 	// waits while the organization moves.
 	Enter func(org ids.Org) string
@@ -52,6 +54,8 @@ type DB struct {
 	pool    *pgxpool.Pool
 	wait    time.Duration
 	traced  bool
+	steady  bool
+	shares  *shares
 	evicted atomic.Int64
 
 	enter    func(org ids.Org) string
@@ -68,10 +72,14 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DB{
+	db := &DB{
 		pool: pool, wait: orElse(config.AcquireWait, time.Second), traced: len(config.Tracers) > 0,
-		enter: config.Enter, enterAll: config.EnterAll,
-	}, nil
+		steady: config.Steady, enter: config.Enter, enterAll: config.EnterAll,
+	}
+	if config.Shared {
+		db.shares = newShares(int(settings.MaxConns))
+	}
+	return db, nil
 }
 
 // lockTimeout is how long a statement waits for a lock before the caller is asked to retry.
@@ -184,11 +192,11 @@ func (s scope) rows(ctx context.Context, sql string, args Args, collect func(pgx
 	if s.steady {
 		return s.batch(ctx, []Statement{{sql: sql, args: args, read: collect}})
 	}
-	conn, err := s.db.acquire(ctx)
+	conn, release, err := s.db.acquire(ctx, s.mark.org)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer release()
 	rows, err := conn.Query(s.db.marked(ctx, s.mark), sql, s.mark.bind(args))
 	if err != nil {
 		return s.db.classify(err)
@@ -203,11 +211,11 @@ var ErrBusy = errors.New("another process holds the lock")
 // lock belongs to a connection: it ends with the process, or a few seconds after the process was
 // suspended.
 func (db *DB) Alone(ctx context.Context, name string, work func(context.Context) error) error {
-	conn, err := db.acquire(ctx)
+	conn, release, err := db.acquire(ctx, ids.Org{})
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer release()
 	var locked bool
 	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`, name).Scan(&locked); err != nil {
 		return db.classify(err)
@@ -260,18 +268,29 @@ func ping(ctx context.Context, conn *pgxpool.Conn, lost context.CancelCauseFunc)
 	}
 }
 
-// acquire waits a bounded time for a connection, so that the queue of waiting requests stays short.
-func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+// acquire waits a bounded time for a connection, so that the queue of waiting requests stays short. The organization
+// is zero for work that belongs to none.
+func (db *DB) acquire(ctx context.Context, org ids.Org) (_ *pgxpool.Conn, release func(), err error) {
+	leave := func() {}
+	if db.shares != nil && !org.IsZero() {
+		// An organization that waits for its own requests delays nobody else: it may wait twice as long.
+		turn, cancel := context.WithTimeout(ctx, 2*db.wait)
+		defer cancel()
+		leave, err = db.shares.enter(turn, org)
+	}
 	wait, cancel := context.WithTimeout(ctx, db.wait)
 	defer cancel()
-	conn, err := db.pool.Acquire(wait)
 	if err == nil {
-		return conn, nil
+		var conn *pgxpool.Conn
+		if conn, err = db.pool.Acquire(wait); err == nil {
+			return conn, func() { conn.Release(); leave() }, nil
+		}
+		leave()
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
-	return nil, fault.Unavailable(time.Second, fmt.Errorf("acquire connection: %w", err))
+	return nil, nil, fault.Unavailable(time.Second, fmt.Errorf("acquire connection: %w", err))
 }
 
 // One returns the single row of a statement; no row is ErrNoRow.

@@ -105,11 +105,11 @@ func attempt[T any](
 	if m.system == "" && m.org.IsZero() {
 		return result, nil, errNoOrganization
 	}
-	conn, err := db.acquire(ctx)
+	conn, release, err := db.acquire(ctx, m.org)
 	if err != nil {
 		return result, nil, err
 	}
-	defer conn.Release()
+	defer release()
 	begun, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: db.begin(m)})
 	if err != nil {
 		return result, nil, err
@@ -129,7 +129,8 @@ func attempt[T any](
 			return result, nil, err
 		}
 	}
-	return result, tx.afterCommit, tx.commit(ctx)
+	err = tx.commit(ctx) // its hooks may add to those after the commit
+	return result, tx.afterCommit, err
 }
 
 // beginSteady begins a transaction that uses one generic plan per statement. The statements of a
@@ -142,13 +143,17 @@ const beginSteady = "begin; set local plan_cache_mode = force_generic_plan; set 
 // begin returns the statement that begins the transaction and enters the organization, in one
 // round trip.
 func (db *DB) begin(m mark) string {
+	begin := beginSteady
+	if db.steady {
+		begin = "begin; " // its connections have these settings
+	}
 	switch {
 	case m.unentered:
 		return "begin"
 	case m.system == "" && db.enter != nil:
-		return beginSteady + db.enter(m.org)
+		return begin + db.enter(m.org)
 	case m.system != "" && db.enterAll != "":
-		return beginSteady + db.enterAll
+		return begin + db.enterAll
 	default:
 		return "begin"
 	}

@@ -84,13 +84,17 @@ func TestInTx_WitnessAndHooks_RunInOrder(t *testing.T) {
 	ctx := postgres.WithWitness(t.Context(), watch)
 	verb := func(tx *postgres.Tx) (string, error) {
 		watch.steps = append(watch.steps, "verb")
-		tx.BeforeCommit(func(context.Context) error { watch.steps = append(watch.steps, "before commit"); return nil })
+		tx.BeforeCommit(func(context.Context) error {
+			watch.steps = append(watch.steps, "before commit")
+			tx.AfterCommit(func() { watch.steps = append(watch.steps, "after commit, added before it") })
+			return nil
+		})
 		tx.AfterCommit(func() { watch.steps = append(watch.steps, "after commit") })
 		return "result", rename(ctx, tx, "seen")
 	}
 	_, err := postgres.InTx(ctx, w.DB, org, verb)
 	require.NoError(t, err)
-	require.Equal(t, []string{"begin", "verb", "keep result", "before commit", "after commit"}, watch.steps)
+	require.Equal(t, []string{"begin", "verb", "keep result", "before commit", "after commit", "after commit, added before it"}, watch.steps)
 
 	watch.steps, watch.keep = nil, errRefused
 	_, err = postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (string, error) { return "result", rename(ctx, tx, "unseen") })
@@ -127,7 +131,8 @@ func TestInTx_Deadlock_RunsAgain(t *testing.T) {
 	go func() { results <- lockBoth(other.ID, label.ID) }()
 	require.NoError(t, <-results)
 	require.NoError(t, <-results)
-	require.EqualValues(t, 3, tries.Load(), "the victim ran once more")
+	// On a machine that stands still the other one may exceed its lock timeout, and runs again too.
+	require.GreaterOrEqual(t, tries.Load(), int64(3), "the victim ran once more")
 }
 
 func TestScope_OtherOrganization_NotVisible(t *testing.T) {

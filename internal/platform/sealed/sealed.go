@@ -51,7 +51,10 @@ func derive(master []byte, purpose string) ([]byte, error) {
 }
 
 // Box seals and opens the values of one purpose.
-type Box struct{ primitive tink.AEAD }
+type Box struct {
+	primitive tink.AEAD
+	newest    []byte
+}
 
 // Box derives the box of a purpose from every master key.
 func (k *Keyring) Box(purpose string) (*Box, error) {
@@ -62,6 +65,7 @@ func (k *Keyring) Box(purpose string) (*Box, error) {
 		return nil, err
 	}
 	manager := keyset.NewManager()
+	var newest []byte
 	for i, master := range k.masters {
 		material, err := derive(master, "seal/"+purpose)
 		if err != nil {
@@ -76,6 +80,7 @@ func (k *Keyring) Box(purpose string) (*Box, error) {
 			return nil, fmt.Errorf("master key %d: %w", i+1, err)
 		}
 		if i == 0 {
+			newest = key.OutputPrefix()
 			if err := manager.SetPrimary(id); err != nil {
 				return nil, err
 			}
@@ -89,7 +94,22 @@ func (k *Keyring) Box(purpose string) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Box{primitive: primitive}, nil
+	return &Box{primitive: primitive, newest: newest}, nil
+}
+
+// NewestPrefix is the first bytes of each value that was sealed under the newest key: Tink's id of the key.
+func (b *Box) NewestPrefix() []byte { return b.newest }
+
+// ErrOtherKey means that none of the master keys opens a value.
+var ErrOtherKey = errors.New("sealed under a master key that is not here")
+
+// Reseal returns a value sealed under the newest key.
+func (b *Box) Reseal(value, identity []byte) ([]byte, error) {
+	plain, err := b.Open(value, identity)
+	if err != nil {
+		return nil, err
+	}
+	return b.Seal(plain, identity)
 }
 
 // keyID names a key inside its ciphertexts; it must be the same in every process.
