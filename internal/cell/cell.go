@@ -81,8 +81,10 @@ type Deps struct {
 	Directory *directory.Directory
 	// Ring seals and opens secrets; nil for commands that need no secret.
 	Ring *sealed.Keyring
-	// Posts is the HTTP client for the endpoints of tenants.
-	Posts *safehttp.Client
+	// Posts is the HTTP client for the endpoints of tenants. HostRate is how many posts a second an organization makes
+	// to one host; 0 is the default.
+	Posts    *safehttp.Client
+	HostRate int
 	// Provider is the messaging network; nil for commands that never call it.
 	Provider provider.Port
 	// Bucket is where files of messages are stored; nil stores none. MediaURL is the start of their
@@ -137,13 +139,13 @@ func New(deps Deps) (*Cell, error) {
 	})
 	c.Webhooks, err = webhooks.New(webhooks.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Jobs: c.Jobs, Events: c.Events, Audit: c.Audit,
-		Accounts: c.Accounts, Ring: deps.Ring, Client: deps.Posts, Logger: deps.Logger,
+		Accounts: c.Accounts, Ring: deps.Ring, Client: deps.Posts, HostRate: deps.HostRate, Logger: deps.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.Callbacks = callbacks.New(callbacks.Deps{
-		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Parser: deps.Provider, Logger: deps.Logger,
+		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Parser: deps.Provider, Audit: c.Audit, Logger: deps.Logger,
 	})
 	c.wire(deps, workDB)
 	if deps.Ring == nil {
@@ -165,7 +167,7 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 		Quota:    c.Quota,
 		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
 	})
-	c.Accounts.OnConnect(c.Messages.OpenLaneTx, c.Media.OpenLaneTx)
+	c.Accounts.Equip(c.Messages.OpenLaneTx, c.Media.OpenLaneTx)
 	c.Quota.CountWith(c.Messages.CountAccepted)
 	// In the order of locks (ARCHITECTURE.md): contacts and conversations, then templates, then accounts,
 	// then messages.
@@ -176,7 +178,8 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 		}
 	})
 	c.Accounts.OnPurge(
-		c.Messages.Purge, c.Media.Purge, c.Callbacks.Purge, c.Webhooks.PurgeNumber, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
+		c.Messages.Purge, c.Media.Purge, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
+		c.Callbacks.PurgeStored, c.Callbacks.PurgeItems, c.Webhooks.PurgeNumber,
 	)
 }
 

@@ -91,6 +91,16 @@ func inUse(draft Draft) error {
 	return fault.New(fault.AlreadyExists, "The number %s is connected already. Disconnect it where it is first.", draft.PhoneNumberID)
 }
 
+// equipTx makes what every account needs and does not have yet.
+func (s *Service) equipTx(ctx context.Context, tx *postgres.Tx, account Account) error {
+	for _, equip := range s.equips {
+		if err := equip(ctx, tx, account); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Service) attachTx(
 	ctx context.Context, tx *postgres.Tx, by audit.Principal, draft Draft, account Account, state provider.NumberState, at time.Time,
 ) (Account, error) {
@@ -101,10 +111,8 @@ func (s *Service) attachTx(
 	if err := insertAccount(ctx, tx, account); err != nil {
 		return Account{}, err
 	}
-	for _, connected := range s.connected {
-		if err := connected(ctx, tx, account); err != nil {
-			return Account{}, err
-		}
+	if err := s.equipTx(ctx, tx, account); err != nil {
+		return Account{}, err
 	}
 	return account, s.audit.RecordTx(ctx, tx, by, "account.connected", account.ID.String(), nil)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
@@ -67,23 +68,31 @@ func (s *Service) disconnectTx(ctx context.Context, tx *postgres.Tx, by audit.Pr
 	return account, s.audit.RecordTx(ctx, tx, by, "account.disconnected", id.String(), nil)
 }
 
-// Purge removes what belongs to a disconnected account, a part at a time. It may be called
-// again after it failed, and once more after it succeeded.
-type Purge func(ctx context.Context, org orgs.ID, account Account) error
+// Purge removes what belongs to a disconnected account, a part at a time. It may be called again after it
+// failed, and once more after it succeeded. A postgres.MoreError means that its time was over: the next call gets
+// the id in it as from, which is zero at first. A purge that finds its rows by an index need not read from.
+type Purge func(ctx context.Context, org orgs.ID, account Account, from ids.Any) error
 
 // OnPurge adds what else belongs to accounts; what points to other things is added before
 // them. Only wiring calls it.
 func (s *Service) OnPurge(purges ...Purge) { s.purges = append(s.purges, purges...) }
 
-// OnConnect adds what is to be made with every new account, in its transaction. Only wiring calls it.
-func (s *Service) OnConnect(verbs ...func(ctx context.Context, tx *postgres.Tx, account Account) error) {
-	s.connected = append(s.connected, verbs...)
+// Equip adds verbs that make what every account needs, such as its lanes. They are called in the
+// transaction that connects a number, and again at every refresh, because a process of an older version
+// may have connected it: they must leave alone what exists. Only wiring calls Equip.
+func (s *Service) Equip(verbs ...func(ctx context.Context, tx *postgres.Tx, account Account) error) {
+	s.equips = append(s.equips, verbs...)
 }
 
 // purgeArgs is the job that purges a disconnected account.
 type purgeArgs struct {
 	Org     orgs.ID `json:"org"`
 	Account ID      `json:"account"`
+	// Step is the purge to go on with, and From the id that it goes on from.
+	Step int     `json:"step,omitempty"`
+	From ids.Any `json:"from,omitzero"`
+	// Last is true in the round that began when no request could write for the number any more.
+	Last bool `json:"last,omitempty"`
 }
 
 // Kind names the job.
@@ -93,6 +102,8 @@ func (purgeArgs) Kind() string { return "accounts_purge" }
 // rows for it; no statement takes as long.
 const strayFor = time.Minute
 
+// purge runs the purges one after another. Once its turn is over, another job goes on. A second round deletes
+// what was written while the first one began.
 func (s *Service) purge(ctx context.Context, args purgeArgs) error {
 	account, err := deletedByID(ctx, s.work.Of(args.Org), args.Account)
 	if errors.Is(err, postgres.ErrNoRow) {
@@ -101,17 +112,34 @@ func (s *Service) purge(ctx context.Context, args purgeArgs) error {
 	if err != nil {
 		return err
 	}
-	for _, purge := range s.purges {
-		if err := purge(ctx, args.Org, account); err != nil {
+	quietAt := account.DeletedAt.Add(strayFor)
+	if args.Step == 0 && args.From.IsZero() {
+		args.Last = !s.clock.Now().Before(quietAt)
+	}
+	ctx = postgres.WithBudget(ctx, jobs.Turn)
+	for ; args.Step < len(s.purges); args.Step, args.From = args.Step+1, (ids.Any{}) {
+		err := s.purges[args.Step](ctx, args.Org, account, args.From)
+		if more, is := errors.AsType[*postgres.MoreError](err); is {
+			args.From = more.After
+			return s.addPurge(ctx, args, time.Time{})
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if left := account.DeletedAt.Add(strayFor).Sub(s.clock.Now()); left > 0 {
-		return jobs.Later(left) // the purge runs once more, for rows written meanwhile
+	if !args.Last {
+		return s.addPurge(ctx, purgeArgs{Org: args.Org, Account: args.Account}, quietAt)
 	}
 	s.unsubscribe(ctx, args.Org, account)
 	_, err = postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (ID, error) {
 		return account.ID, deleteAccount(ctx, tx, account.ID)
+	})
+	return err
+}
+
+func (s *Service) addPurge(ctx context.Context, args purgeArgs, at time.Time) error {
+	_, err := postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) ([]int64, error) {
+		return s.jobs.AddTx(ctx, tx, jobs.Job{Queue: jobs.Maintenance, Args: args, At: at})
 	})
 	return err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
@@ -87,7 +88,7 @@ func TestPurge_RowCommittedLate_DeletedToo(t *testing.T) {
 	ctx, b := setup(t)
 	account := b.connect(t, nil)
 	purged := make(chan struct{}, 1)
-	b.Accounts.OnPurge(func(context.Context, orgs.ID, accounts.Account) error {
+	b.Accounts.OnPurge(func(context.Context, orgs.ID, accounts.Account, ids.Any) error {
 		select {
 		case purged <- struct{}{}:
 		default:

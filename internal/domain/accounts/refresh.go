@@ -63,13 +63,13 @@ func (s *Service) Refresh(ctx context.Context, org orgs.ID, id ID) (Account, err
 	if asked != nil && (failed == nil || failed.Class != provider.AccountFault && !failed.Missing) {
 		return Account{}, asked
 	}
-	return postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (Account, error) {
-		account, err := lockByID(ctx, tx, id)
-		if errors.Is(err, postgres.ErrNoRow) {
-			return Account{}, nil
-		}
-		if err != nil {
+	refreshed, err := postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (Account, error) {
+		if err := s.equipTx(ctx, tx, account); err != nil { // lanes are locked before accounts
 			return Account{}, err
+		}
+		account, err := lockByID(ctx, tx, id)
+		if err != nil {
+			return Account{}, err // without an account, the lanes are not made either
 		}
 		if asked != nil {
 			account.refuse(refusalOf(failed), at)
@@ -81,6 +81,10 @@ func (s *Service) Refresh(ctx context.Context, org orgs.ID, id ID) (Account, err
 		account.DueAt, account.UpdatedAt = now.Add(refreshEvery), now
 		return account, updateAccount(ctx, tx, account)
 	})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return Account{}, nil // it was disconnected meanwhile
+	}
+	return refreshed, err
 }
 
 // ask reads the state of a number, and subscribes to its callbacks if need be.

@@ -1,6 +1,7 @@
 package accounts_test
 
 import (
+	"io/fs"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/network"
+	"github.com/parley-chat/parley/schema"
 )
 
 const (
@@ -262,4 +264,37 @@ func TestRegister_Concurrent_OnePINTried(t *testing.T) {
 	close(leave)
 	require.Equal(t, fault.Code(""), <-codes)
 	require.Equal(t, 1, b.Network.Calls(http.MethodPost, "/register"))
+}
+
+// A number that a process of an older version connected has no lanes: a refresh makes them, and so does
+// the migration that brought them.
+func TestService_Refresh_NumberWithoutLanes_GetsThem(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	made := b.connect(t, nil)
+	lanes := func() []string {
+		all, err := postgres.Many[string](ctx, b.DB.System("test"), `SELECT lane_id || ' ' || kind FROM lanes WHERE org_id = @org ORDER BY 1`,
+			postgres.Args{"org": b.org})
+		require.NoError(t, err)
+		return all
+	}
+	whole := lanes()
+	require.Len(t, whole, 2)
+	migration, err := fs.ReadFile(schema.Migrations().Files, "0021_lanes_of_numbers.sql")
+	require.NoError(t, err)
+	for name, open := range map[string]func() error{
+		"refresh": func() error { _, err := b.Accounts.Refresh(ctx, b.org, made.ID); return err },
+		"migrate": func() error {
+			_, err := postgres.Many[string](ctx, b.DB.System("test"), string(migration), nil)
+			return err
+		},
+	} {
+		_, err := postgres.Many[string](ctx, b.DB.System("test"), `DELETE FROM lanes WHERE org_id = @org`, postgres.Args{"org": b.org})
+		require.NoError(t, err)
+		require.Empty(t, lanes())
+		for range 2 {
+			require.NoError(t, open(), name)
+			require.Equal(t, whole, lanes(), name)
+		}
+	}
 }

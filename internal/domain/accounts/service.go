@@ -43,7 +43,7 @@ type Service struct {
 	provider  Provider
 	logger    *slog.Logger
 	purges    []Purge
-	connected []func(ctx context.Context, tx *postgres.Tx, account Account) error
+	equips    []func(ctx context.Context, tx *postgres.Tx, account Account) error
 }
 
 // Deps are the dependencies of the service.
@@ -192,6 +192,51 @@ func (s *Service) seal(org orgs.ID, id ID, token provider.Token) ([]byte, error)
 		return nil, errors.New("tokens cannot be sealed without a master key: set PARLEY_MASTER_KEY")
 	}
 	return s.box.Seal([]byte(token.Reveal()), placeOf(org, id))
+}
+
+// CheckSeal opens one token that is sealed under another key than the newest. found is false if there is none.
+func (s *Service) CheckSeal(ctx context.Context) (found bool, err error) {
+	type row struct {
+		OrgID orgs.ID
+		ID    ID
+		Token []byte
+	}
+	one, err := postgres.One[row](ctx, s.db.System("whether the master key opens tokens"), sqlUnderOlderKey,
+		postgres.Args{"newest": s.box.NewestPrefix()})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.box.Open(one.Token, placeOf(one.OrgID, one.ID)); err != nil {
+		return true, fmt.Errorf("token of account %s: %w", one.ID, sealed.ErrOtherKey)
+	}
+	return true, nil
+}
+
+// resealAtOnce is how many tokens one transaction seals again.
+const resealAtOnce = 500
+
+// ResealTx seals tokens of the organization under the newest master key, and returns how many. It returns
+// 0 when none is sealed under another key.
+func (s *Service) ResealTx(ctx context.Context, tx *postgres.Tx) (int, error) {
+	type row struct {
+		ID    ID
+		Token []byte
+	}
+	rows, err := postgres.Many[row](ctx, tx, sqlToReseal, postgres.Args{"newest": s.box.NewestPrefix(), "limit": resealAtOnce})
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	for i, one := range rows {
+		if rows[i].Token, err = s.box.Reseal(one.Token, placeOf(tx.Org(), one.ID)); err != nil {
+			return 0, fmt.Errorf("token of account %s: %w", one.ID, err)
+		}
+	}
+	_, err = tx.Exec(ctx, sqlReseal, postgres.Columns(rows,
+		postgres.Col("ids", func(r row) ID { return r.ID }), postgres.Col("tokens", func(r row) []byte { return r.Token })))
+	return len(rows), err
 }
 
 // placeOf is the associated data that binds a sealed token to its row.

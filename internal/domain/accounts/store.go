@@ -256,3 +256,30 @@ func dueAccounts() jobs.Due[due] {
 		},
 	}
 }
+
+const (
+	// Deleted accounts too: their purge still calls the provider.
+	sqlToReseal = `
+SELECT id, token
+FROM accounts
+WHERE org_id = @org_id
+  AND token <> '' -- an empty one was never sealed
+  AND substring(token FOR length(@newest::bytea)) <> @newest
+ORDER BY id
+LIMIT @limit
+FOR NO KEY UPDATE`
+	// Of an organization that moved away, a frozen copy is left for an hour: it does not count.
+	sqlUnderOlderKey = `
+SELECT a.org_id, a.id, a.token
+FROM accounts a
+JOIN organizations o ON o.org_id = a.org_id AND o.frozen_at IS NULL
+WHERE a.token <> ''
+  AND substring(a.token FOR length(@newest::bytea)) <> @newest
+LIMIT 1`
+	sqlReseal = `
+UPDATE accounts a
+SET token = given.token
+FROM unnest(@ids::uuid[], @tokens::bytea[]) AS given (id, token)
+WHERE a.org_id = @org_id
+  AND a.id = given.id`
+)

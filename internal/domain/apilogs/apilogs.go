@@ -43,6 +43,19 @@ type Entry struct {
 	IP        netip.Addr
 	UserAgent string
 	Replayed  bool
+	// Count is how many requests the entry stands for: 1, except for a Flood.
+	Count int
+	// Flood is true for a request whose key is not valid, beyond the rate of its address. Such requests of one key and
+	// address that are written together are one entry.
+	Flood bool
+}
+
+// sameFlood are entries that are counted together.
+type sameFlood struct {
+	org   orgs.ID
+	key   apikeys.ID
+	ip    netip.Addr
+	route string
 }
 
 const (
@@ -63,6 +76,8 @@ type Log struct {
 
 	mu      sync.Mutex
 	waiting []Entry
+	// floods are the places in waiting of entries that stand for several requests.
+	floods map[sameFlood]int
 
 	stop chan struct{}
 	done chan struct{}
@@ -88,11 +103,23 @@ func clean(text string) string {
 // Add takes an entry without waiting for the database.
 func (l *Log) Add(entry Entry) {
 	entry.Path, entry.UserAgent, entry.Method = clean(entry.Path), clean(entry.UserAgent), clean(entry.Method)
+	entry.Count = 1
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	same := sameFlood{entry.OrgID, entry.KeyID, entry.IP, entry.Route}
+	if at, found := l.floods[same]; entry.Flood && found {
+		l.waiting[at].Count++
+		return
+	}
 	if len(l.waiting) >= maxWaiting {
 		l.dropped.Add(1)
 		return
+	}
+	if entry.Flood {
+		if l.floods == nil {
+			l.floods = map[sameFlood]int{}
+		}
+		l.floods[same] = len(l.waiting)
 	}
 	l.waiting = append(l.waiting, entry)
 }
@@ -126,7 +153,7 @@ func (l *Log) Close() {
 func (l *Log) Flush() {
 	l.mu.Lock()
 	entries := l.waiting
-	l.waiting = nil
+	l.waiting, l.floods = nil, nil
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()

@@ -23,7 +23,7 @@ func TestLog_Entry_AllFieldsStored(t *testing.T) {
 	entry := apilogs.Entry{
 		OrgID: org, ID: apilogs.NewRequestID(w.Clock.Now()), KeyID: key, Method: "POST", Path: "/v1/labels", Route: "/labels",
 		Status: 409, Code: "already_exists", Duration: 1234 * time.Microsecond, IP: netip.MustParseAddr("2001:db8::1"),
-		UserAgent: "curl/8", Replayed: true,
+		UserAgent: "curl/8", Replayed: true, Count: 1,
 	}
 	log.Add(entry)
 	log.Flush()

@@ -17,10 +17,10 @@ func storable(text string) string {
 }
 
 const sqlInsertEntries = `
-INSERT INTO api_log (org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed)
+INSERT INTO api_log (org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed, count)
 SELECT *
 FROM unnest(@orgs::uuid[], @ids::uuid[], @keys::uuid[], @methods::text[], @paths::text[], @routes::text[], @statuses::smallint[],
-            @codes::text[], @durations::bigint[], @ips::inet[], @agents::text[], @replays::boolean[]) AS entry (org_id)
+            @codes::text[], @durations::bigint[], @ips::inet[], @agents::text[], @replays::boolean[], @counts::int[]) AS entry (org_id)
 WHERE EXISTS (
   SELECT
   FROM organizations o
@@ -44,7 +44,8 @@ func insertEntries(ctx context.Context, db *postgres.DB, entries []Entry) (int64
 			postgres.Col("durations", func(e Entry) int64 { return e.Duration.Microseconds() }),
 			postgres.Col("ips", func(e Entry) *netip.Addr { return addrOrNil(e.IP) }),
 			postgres.Col("agents", func(e Entry) string { return e.UserAgent }),
-			postgres.Col("replays", func(e Entry) bool { return e.Replayed })))
+			postgres.Col("replays", func(e Entry) bool { return e.Replayed }),
+			postgres.Col("counts", func(e Entry) int32 { return int32(e.Count) }))) //nolint:gosec // at most the requests of a second
 	})
 }
 
@@ -68,10 +69,11 @@ type row struct {
 	IP         *netip.Addr
 	UserAgent  string
 	Replayed   bool
+	Count      int
 }
 
 const sqlListEntries = `
-SELECT org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed
+SELECT org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed, count
 FROM api_log
 WHERE org_id = @org_id
 ORDER BY id DESC
@@ -84,6 +86,7 @@ func listEntries(ctx context.Context, scope postgres.Scope, limit int) ([]Entry,
 		entry := Entry{
 			OrgID: r.OrgID, ID: r.ID, KeyID: r.KeyID, Method: r.Method, Path: r.Path, Route: r.Route, Status: r.Status,
 			Code: r.Code, Duration: time.Duration(r.DurationUs) * time.Microsecond, UserAgent: r.UserAgent, Replayed: r.Replayed,
+			Count: r.Count,
 		}
 		if r.IP != nil {
 			entry.IP = *r.IP

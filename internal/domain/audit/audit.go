@@ -37,8 +37,16 @@ func ByKey(id fmt.Stringer) Principal { return Principal{Kind: Key, ID: id.Strin
 // ByUser is the principal of a person.
 func ByUser(id fmt.Stringer) Principal { return Principal{Kind: User, ID: id.String()} }
 
-// Operator is the principal of the commands of `parley admin`.
+// Operator is the principal of the commands of `parley admin`, for work in which no person is named.
 func Operator() Principal { return Principal{Kind: System, ID: "parley admin"} }
+
+// OperatorNamed is the principal of the commands of `parley admin` that a person runs.
+func OperatorNamed(name string) Principal {
+	if name == "" {
+		return Operator()
+	}
+	return Principal{Kind: System, ID: "parley admin: " + name}
+}
 
 // ID names an entry.
 type ID = ids.Public[entryKind]
@@ -82,6 +90,14 @@ func (l *Log) RecordTx(ctx context.Context, tx *postgres.Tx, by Principal, actio
 		"action":     action,
 		"target":     target,
 		"detail":     detail,
+	})
+	return err
+}
+
+// Record is RecordTx in a transaction of its own, for an action that has none of the organization.
+func (l *Log) Record(ctx context.Context, org ids.Org, by Principal, action, target string, detail map[string]any) error {
+	_, err := postgres.InTx(ctx, l.db, org, func(tx *postgres.Tx) (struct{}, error) {
+		return struct{}{}, l.RecordTx(ctx, tx, by, action, target, detail)
 	})
 	return err
 }

@@ -7,6 +7,7 @@ package callbacks
 import (
 	"context"
 	"crypto/sha256"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -32,8 +33,19 @@ type Part struct {
 	NumberID          string
 	Generation        int64
 	BusinessAccountID string
+	// ReceivedAt is when the part came, if it was in quarantine since; zero otherwise. An organization does not get
+	// what came before it connected the number.
+	ReceivedAt time.Time
 	// Body is what the adapter parses.
 	Body []byte
+}
+
+// connectedBefore is greater than the id of each account that was connected when the part came; nil does not matter.
+func (p Part) connectedBefore() *ids.Any {
+	if p.ReceivedAt.IsZero() {
+		return nil
+	}
+	return new(ids.Floor[Kind](p.ReceivedAt.Add(time.Millisecond)).Any())
 }
 
 // lane is the id of the lane in which the part waits: a digest, so that no lookup is needed.

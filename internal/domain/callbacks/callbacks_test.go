@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/callbacks"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/factory"
@@ -42,7 +43,7 @@ func TestSetAside_NeverRead_WholeBodyIsOneDeadLetter(t *testing.T) {
 	require.Equal(t, *account.PhoneNumberID, *items[0].PhoneNumberID)
 	require.Contains(t, items[0].Reason, "why")
 
-	again, err := world.Callbacks.Reprocess(t.Context(), callbacks.Filter{OrgID: org})
+	again, err := world.Callbacks.Reprocess(t.Context(), audit.Operator(), callbacks.Filter{OrgID: org})
 	require.NoError(t, err)
 	require.Equal(t, 1, again)
 	require.Len(t, waiting(), 2, "the new row, and the one that this test set aside by hand")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -22,6 +23,7 @@ type Service struct {
 	clock     clock.Clock
 	lanes     *lanes.Lanes
 	parser    provider.Callbacks
+	audit     *audit.Log
 	logger    *slog.Logger
 	consumers func() []Consumer
 	stores    *together.Asker[[]Part, []Outcome]
@@ -34,6 +36,7 @@ type Deps struct {
 	Clock  clock.Clock
 	Lanes  *lanes.Lanes
 	Parser provider.Callbacks
+	Audit  *audit.Log
 	Logger *slog.Logger
 }
 
@@ -44,7 +47,7 @@ const storeTogether, storeBeside = 100, 3
 // New builds the service.
 func New(deps Deps) *Service {
 	s := &Service{
-		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, parser: deps.Parser, logger: deps.Logger,
+		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, parser: deps.Parser, audit: deps.Audit, logger: deps.Logger,
 	}
 	s.stores = together.New(storeBeside, storeTogether, s.storeAll)
 	lanes.Register(s.lanes, s.kind())
@@ -120,19 +123,23 @@ func (s *Service) WaitingTx(ctx context.Context, tx *postgres.Tx, number string,
 	return s.lanes.WaitingTx(ctx, tx, lane, before)
 }
 
-// Purge deletes the callbacks of an account that was disconnected. Its lane stays, because the
+// PurgeStored deletes the callbacks of an account that was disconnected. Its lane stays, because the
 // organization may connect the number again; the rows in it find no body.
-func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account) error {
+func (s *Service) PurgeStored(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
+	return s.purge(ctx, org, account, from, sqlForgetStored)
+}
+
+// PurgeItems deletes the items of those callbacks that were set aside.
+func (s *Service) PurgeItems(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
+	return s.purge(ctx, org, account, from, sqlForgetItems)
+}
+
+func (s *Service) purge(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any, sql string) error {
 	if account.PhoneNumberID == nil {
 		return nil
 	}
-	args := postgres.Args{"phone_number_id": *account.PhoneNumberID, "generation": account.Generation}
-	for _, sql := range []string{sqlForgetStored, sqlForgetItems} {
-		if err := postgres.DeleteInPortions(ctx, s.work, org, sql, args); err != nil {
-			return err
-		}
-	}
-	return nil
+	return postgres.DeleteInPortions(ctx, s.work, org, sql,
+		postgres.Args{"phone_number_id": *account.PhoneNumberID, "generation": account.Generation, "after": from})
 }
 
 // List lists the items that were set aside, the newest first: of all organizations, or of one.
@@ -141,7 +148,7 @@ func (s *Service) List(ctx context.Context, filter Filter) ([]Item, error) {
 }
 
 // Reprocess puts items that were set aside back into their lanes, and counts them.
-func (s *Service) Reprocess(ctx context.Context, filter Filter) (count int, err error) {
+func (s *Service) Reprocess(ctx context.Context, by audit.Principal, filter Filter) (count int, err error) {
 	items, err := s.List(ctx, filter)
 	if err != nil {
 		return 0, err
@@ -151,7 +158,13 @@ func (s *Service) Reprocess(ctx context.Context, filter Filter) (count int, err 
 		byOrg[item.OrgID] = append(byOrg[item.OrgID], item)
 	}
 	for org, items := range byOrg {
-		again, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (int, error) { return s.againTx(ctx, tx, items) })
+		again, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (int, error) {
+			again, err := s.againTx(ctx, tx, items)
+			if err != nil || again == 0 {
+				return 0, err
+			}
+			return again, s.audit.RecordTx(ctx, tx, by, "callbacks.reprocessed", org.String(), map[string]any{"items": again})
+		})
 		if err != nil {
 			return count, err
 		}

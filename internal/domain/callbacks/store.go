@@ -10,18 +10,20 @@ import (
 const sqlStore = `
 WITH given AS MATERIALIZED (
     SELECT *
-    FROM unnest(@orgs::uuid[], @ids::uuid[], @lanes::uuid[], @numbers::text[], @generations::bigint[], @accounts::text[], @bodies::bytea[])
-        WITH ORDINALITY AS given (org_id, id, lane_id, phone_number_id, generation, business_account_id, body, place)
+    FROM unnest(@orgs::uuid[], @ids::uuid[], @lanes::uuid[], @numbers::text[], @generations::bigint[], @accounts::text[], @befores::uuid[],
+                @bodies::bytea[])
+        WITH ORDINALITY AS given (org_id, id, lane_id, phone_number_id, generation, business_account_id, connected_before, body, place)
 ), judged AS MATERIALIZED (
     SELECT g.place, o.frozen_at IS NOT NULL AS frozen,
         CASE WHEN g.phone_number_id IS NOT NULL
             THEN EXISTS (
                 SELECT FROM accounts a
                 WHERE a.org_id = g.org_id AND a.phone_number_id = g.phone_number_id AND a.generation = g.generation
-                  AND a.deleted_at IS NULL)
+                  AND a.deleted_at IS NULL AND (g.connected_before IS NULL OR a.id < g.connected_before))
             ELSE EXISTS (
                 SELECT FROM accounts a
-                WHERE a.org_id = g.org_id AND a.business_account_id = g.business_account_id AND a.deleted_at IS NULL)
+                WHERE a.org_id = g.org_id AND a.business_account_id = g.business_account_id AND a.deleted_at IS NULL
+                  AND (g.connected_before IS NULL OR a.id < g.connected_before))
         END AS owned,
         EXISTS (SELECT FROM lanes l WHERE l.lane_id = g.lane_id) AS open
     FROM given g
@@ -51,6 +53,7 @@ func columnsOf(parts []Part, stored []ID) postgres.Args {
 		postgres.Col("numbers", func(p Part) *string { return orNil(p.NumberID) }),
 		postgres.Col("generations", func(p Part) int64 { return p.Generation }),
 		postgres.Col("accounts", func(p Part) *string { return orNil(p.BusinessAccountID) }),
+		postgres.Col("befores", Part.connectedBefore),
 		postgres.Col("bodies", func(p Part) []byte { return p.Body }))
 	args["ids"] = stored
 	return args
@@ -134,27 +137,36 @@ WITH taken AS (
 )
 SELECT org_id, id, state, reason, field, phone_number_id, generation, business_account_id, body FROM taken ORDER BY id`
 
+	// No index serves the number: each portion reads the next rows of the organization.
 	sqlForgetStored = `
-DELETE FROM callbacks
-WHERE org_id = @org_id
-  AND id IN (
-      SELECT id
-      FROM callbacks
-      WHERE org_id = @org_id AND id > @after AND phone_number_id = @phone_number_id AND generation = @generation
-      ORDER BY id
-      LIMIT @limit)
-RETURNING id`
+WITH walked AS MATERIALIZED (
+    SELECT id, phone_number_id = @phone_number_id AND generation = @generation AS doomed
+    FROM callbacks
+    WHERE org_id = @org_id
+      AND id > @after
+    ORDER BY id
+    LIMIT 10 * @limit
+), gone AS (
+    DELETE FROM callbacks
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
+)
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 
 	sqlForgetItems = `
-DELETE FROM callback_items
-WHERE org_id = @org_id
-  AND id IN (
-      SELECT id
-      FROM callback_items
-      WHERE org_id = @org_id AND id > @after AND phone_number_id = @phone_number_id AND generation = @generation
-      ORDER BY id
-      LIMIT @limit)
-RETURNING id`
+WITH walked AS MATERIALIZED (
+    SELECT id, phone_number_id = @phone_number_id AND generation = @generation AS doomed
+    FROM callback_items
+    WHERE org_id = @org_id
+      AND id > @after
+    ORDER BY id
+    LIMIT 10 * @limit
+), gone AS (
+    DELETE FROM callback_items
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
+)
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 )
 
 // mostItems is the longest list.

@@ -208,11 +208,15 @@ func (c *Contact) wants(state Marketing, source string, at time.Time) {
 	}
 }
 
-// choose sets what the contact wants, unless a later choice is known.
-func (c *Contact) choose(state Marketing, source string, at time.Time) {
-	if newer := c.MarketingAt == nil || !at.Before(*c.MarketingAt); newer && state != c.Marketing {
-		c.wants(state, source, at)
+// choose sets what the contact wants, unless a later choice is known. A choice that is repeated moves its
+// time, so that one made in between does not count when it comes late. Of two at the same time, which the
+// provider tells in seconds, an opt-out counts.
+func (c *Contact) choose(state Marketing, source string, at time.Time) (changed bool) {
+	if c.MarketingAt != nil && (at.Before(*c.MarketingAt) || at.Equal(*c.MarketingAt) && (state == c.Marketing || c.Marketing == OptedOut)) {
+		return false
 	}
+	c.wants(state, source, at)
+	return true
 }
 
 // advance moves UpdatedAt forward by a millisecond at least, also when the clock stands still or

@@ -94,4 +94,4 @@ func differing(a, b Identity) []string {
 	return fields
 }
 
-func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

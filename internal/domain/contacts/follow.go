@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
@@ -85,13 +87,16 @@ func (s *Service) Delete(ctx context.Context, org orgs.ID, of accounts.Account, 
 }
 
 const (
-	// The contact's own labels and those of the one that is joined into it.
+	// The contact's own labels and those of the one that is joined into it, as many as a contact may have.
 	sqlJoinLabels = `
 INSERT INTO contact_labels (org_id, contact_id, label_id, account_id)
 SELECT @org_id, @into, label_id, account_id
 FROM contact_labels
 WHERE org_id = @org_id
   AND contact_id = @id
+  AND label_id NOT IN (SELECT label_id FROM contact_labels WHERE org_id = @org_id AND contact_id = @into)
+ORDER BY label_id
+LIMIT greatest(0, @most_labels - (SELECT count(*) FROM contact_labels WHERE org_id = @org_id AND contact_id = @into))
 ON CONFLICT DO NOTHING`
 	sqlJoin = `
 UPDATE contacts
@@ -112,7 +117,9 @@ func (s *Service) joinTx(ctx context.Context, tx *postgres.Tx, joined []*person)
 	departures := make([]Departure, len(joined))
 	for i, p := range joined {
 		into := p.last()
-		args := func() postgres.Args { return postgres.Args{"id": p.ID, "into": into.ID} }
+		args := func() postgres.Args {
+			return postgres.Args{"id": p.ID, "into": into.ID, "most_labels": labels.MaxCarried}
+		}
 		labeled, err := tx.Exec(ctx, sqlJoinLabels, args())
 		if err != nil {
 			return err
@@ -245,13 +252,24 @@ func (s *Service) RestoreTx(ctx context.Context, tx *postgres.Tx) error {
 	return s.settleLaterTx(ctx, tx, waiting)
 }
 
+// The index of the account leaves out those that are merged or being erased: each portion reads the next rows of the
+// organization.
 const sqlPurge = `
-DELETE FROM contacts
-WHERE org_id = @org_id
-  AND id IN (SELECT id FROM contacts WHERE org_id = @org_id AND account_id = @account_id LIMIT @limit)
-RETURNING id`
+WITH walked AS MATERIALIZED (
+    SELECT id, account_id = @account_id AS doomed
+    FROM contacts
+    WHERE org_id = @org_id
+      AND id > @after
+    ORDER BY id
+    LIMIT 10 * @limit
+), gone AS (
+    DELETE FROM contacts
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
+)
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 
 // Purge deletes the contacts of an account that is gone.
-func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account) error {
-	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{argAccount: of.ID})
+func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account, from ids.Any) error {
+	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{argAccount: of.ID, "after": from})
 }

@@ -120,6 +120,11 @@ func (s *Service) labelTx(
 	if err != nil || len(touched) == 0 {
 		return 0, err
 	}
+	if operation == Attach {
+		if err := refuseTooMany(ctx, tx, touched); err != nil {
+			return 0, err
+		}
+	}
 	now, relabeled := s.clock.Now(), make(map[ID]bool, len(touched))
 	for _, id := range touched {
 		relabeled[id] = true

@@ -236,7 +236,7 @@ func (p *person) differs() bool {
 	before := *p.before
 	return len(differing(before.Identity, p.Identity)) > 0 || !same(before.Name, p.Name) || !same(before.Email, p.Email) ||
 		!bytes.Equal(before.Metadata, p.Metadata) || before.Marketing != p.Marketing || !same(before.MarketingSource, p.MarketingSource) ||
-		p.merged
+		!same(before.MarketingAt, p.MarketingAt) || p.merged
 }
 
 // locks are the keys and contacts that a transaction holds.

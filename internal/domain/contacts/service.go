@@ -191,13 +191,13 @@ func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choic
 	now := s.clock.Now()
 	var changed []Contact
 	for _, contact := range known {
-		before := contact.Marketing
+		chose := false
 		for _, choice := range choices {
 			if choice.ContactID == contact.ID {
-				contact.choose(choice.Marketing, choice.Source, choice.At)
+				chose = contact.choose(choice.Marketing, choice.Source, choice.At) || chose
 			}
 		}
-		if contact.Marketing != before {
+		if chose {
 			contact.advance(now)
 			changed = append(changed, contact)
 		}

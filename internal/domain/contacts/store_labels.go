@@ -69,6 +69,22 @@ func labelContacts(
 	return postgres.Many[ID](ctx, tx, sql, postgres.Args{"ids": postgres.Each(contacts, idOf), "label_id": label, argAccount: of})
 }
 
+const sqlTooMany = `
+SELECT wanted.contact_id
+FROM unnest(@ids::uuid[]) AS wanted (contact_id)
+WHERE (SELECT count(*) FROM contact_labels WHERE org_id = @org_id AND contact_id = wanted.contact_id) > @most
+ORDER BY wanted.contact_id
+LIMIT 1`
+
+// refuseTooMany refuses if one of the contacts has more labels than it may.
+func refuseTooMany(ctx context.Context, tx *postgres.Tx, ids []ID) error {
+	full, err := postgres.Many[ID](ctx, tx, sqlTooMany, postgres.Args{"ids": ids, "most": labels.MaxCarried})
+	if err != nil || len(full) == 0 {
+		return err
+	}
+	return labels.TooMany("contact", full[0])
+}
+
 const sqlTouch = `
 UPDATE contacts c
 SET updated_at = given.updated_at

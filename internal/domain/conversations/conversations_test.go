@@ -262,8 +262,8 @@ func TestService_Purge(t *testing.T) {
 		b.Conversation(t, b.org, b.account)
 		b.Conversation(t, b.org, kept)
 	}
-	require.NoError(t, b.Conversations.Purge(ctx, b.org, b.account))
-	require.NoError(t, b.Contacts.Purge(ctx, b.org, b.account))
+	require.NoError(t, b.Conversations.Purge(ctx, b.org, b.account, ids.Any{}))
+	require.NoError(t, b.Contacts.Purge(ctx, b.org, b.account, ids.Any{}))
 	left, err := postgres.Many[accounts.ID](ctx, b.DB.Of(b.org), `
 SELECT account_id FROM conversations WHERE org_id = @org_id
 UNION ALL SELECT account_id FROM contacts WHERE org_id = @org_id

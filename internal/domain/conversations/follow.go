@@ -5,7 +5,9 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -100,6 +102,9 @@ SELECT @org_id, @into, label_id, account_id
 FROM conversation_labels
 WHERE org_id = @org_id
   AND conversation_id = @id
+  AND label_id NOT IN (SELECT label_id FROM conversation_labels WHERE org_id = @org_id AND conversation_id = @into)
+ORDER BY label_id
+LIMIT greatest(0, @most_labels - (SELECT count(*) FROM conversation_labels WHERE org_id = @org_id AND conversation_id = @into))
 ON CONFLICT DO NOTHING`
 	sqlDropLabels = `
 DELETE FROM conversation_labels
@@ -135,7 +140,9 @@ func (s *Service) joinTx(ctx context.Context, tx *postgres.Tx, from, into contac
 		return err
 	}
 	for _, sql := range []string{sqlMerge, sqlMergeLabels, sqlDropLabels, sqlJoinAliases, sqlJoined} {
-		if _, err := tx.Exec(ctx, sql, postgres.Args{"id": theirs[0], "into": own[0], "now": s.clock.Now()}); err != nil {
+		if _, err := tx.Exec(ctx, sql, postgres.Args{
+			"id": theirs[0], "into": own[0], "now": s.clock.Now(), "most_labels": labels.MaxCarried,
+		}); err != nil {
 			return err
 		}
 	}
@@ -174,13 +181,24 @@ func (s *Service) settleTx(ctx context.Context, tx *postgres.Tx, departure conta
 	return false, err
 }
 
+// The index of the account leaves out those that are merged or being erased: each portion reads the next rows of the
+// organization.
 const sqlPurge = `
-DELETE FROM conversations
-WHERE org_id = @org_id
-  AND id IN (SELECT id FROM conversations WHERE org_id = @org_id AND account_id = @account_id LIMIT @limit)
-RETURNING id`
+WITH walked AS MATERIALIZED (
+    SELECT id, account_id = @account_id AS doomed
+    FROM conversations
+    WHERE org_id = @org_id
+      AND id > @after
+    ORDER BY id
+    LIMIT 10 * @limit
+), gone AS (
+    DELETE FROM conversations
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
+)
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 
 // Purge deletes the conversations of an account that is gone.
-func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account) error {
-	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{argAccount: of.ID})
+func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account, from ids.Any) error {
+	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{argAccount: of.ID, "after": from})
 }

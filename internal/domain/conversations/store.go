@@ -71,6 +71,12 @@ WHERE org_id = @org_id
   AND label_id = @label_id`
 )
 
+const sqlCarried = `
+SELECT count(*)
+FROM conversation_labels
+WHERE org_id = @org_id
+  AND conversation_id = @id`
+
 // labelConversation attaches or detaches a label and returns whether that changed anything.
 func labelConversation(ctx context.Context, tx *postgres.Tx, of accounts.ID, id ID, label labels.ID, attach bool) (bool, error) {
 	sql := sqlDetach
@@ -78,7 +84,14 @@ func labelConversation(ctx context.Context, tx *postgres.Tx, of accounts.ID, id 
 		sql = sqlAttach
 	}
 	touched, err := tx.Exec(ctx, sql, postgres.Args{"id": id, "label_id": label, argAccount: of})
-	return touched > 0, err
+	if err != nil || touched == 0 || !attach {
+		return touched > 0, err
+	}
+	carried, err := postgres.One[int](ctx, tx, sqlCarried, postgres.Args{"id": id})
+	if err == nil && carried > labels.MaxCarried {
+		err = labels.TooMany("conversation", id)
+	}
+	return true, err
 }
 
 // carried is a label on a conversation.

@@ -3,6 +3,7 @@
 package labels
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -68,4 +69,12 @@ func (l *Label) apply(p Patch, now time.Time) (changed bool) {
 		l.UpdatedAt = now
 	}
 	return changed
+}
+
+// MaxCarried is how many labels a contact or a conversation carries at most.
+const MaxCarried = 100
+
+// TooMany is the refusal of one label more than MaxCarried.
+func TooMany(noun string, id fmt.Stringer) error {
+	return fault.New(fault.LimitReached, "The %s %s has %d labels, which is the most. Detach one first.", noun, id, MaxCarried)
 }

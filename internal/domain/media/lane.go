@@ -8,7 +8,9 @@ import (
 	"io"
 	"mime"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/fault"
@@ -111,8 +113,7 @@ func (s *Service) fetch(ctx context.Context, d *download) outcome {
 	}
 	file, err := s.openFile(ctx, d)
 	if err != nil {
-		failed, known := provider.As(err)
-		return outcome{err: err, gone: known && (failed.Missing || failed.Class == provider.Terminal)}
+		return outcome{err: err} // also if it is missing: a permission that was taken away may come back
 	}
 	defer func() { _ = file.Body.Close() }()
 	sum := sha256.New()
@@ -179,10 +180,13 @@ func (v *verified) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// maxTypeLength is longer than any registered type of a file.
+const maxTypeLength = 255
+
 // contentType is the first of the types that can be read.
 func contentType(given ...string) string {
 	for _, kind := range given {
-		if _, _, err := mime.ParseMediaType(kind); err == nil {
+		if _, _, err := mime.ParseMediaType(kind); err == nil && len(kind) <= maxTypeLength {
 			return kind
 		}
 	}
@@ -191,10 +195,29 @@ func contentType(given ...string) string {
 
 // disposition has browsers save the file instead of showing it.
 func disposition(filename string) string {
+	filename = safeName(filename)
 	if header := mime.FormatMediaType("attachment", map[string]string{"filename": filename}); filename != "" && header != "" {
 		return header
 	}
 	return "attachment"
+}
+
+// maxNameLength is how many characters of a file's name are kept: headers are short.
+const maxNameLength = 150
+
+// safeName is the name of a file without folders and without characters that are not shown, such as line breaks and
+// those that reverse the direction of text. A long name keeps its end, which has the extension.
+func safeName(name string) string {
+	if at := strings.LastIndexAny(name, `/\`); at >= 0 {
+		name = name[at+1:]
+	}
+	kept := []rune(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
+	return string(kept[max(0, len(kept)-maxNameLength):])
 }
 
 // settle writes what became of downloads, tells the owner, and has the others tried again.

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
@@ -158,12 +159,12 @@ func (s *Service) DeleteDue(ctx context.Context) (count int, err error) {
 }
 
 // Purge deletes what is to be fetched for a number that was disconnected. Its files go with its messages.
-func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account) error {
+func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
 	_, err := postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (struct{}, error) {
 		return struct{}{}, s.lanes.CloseTx(ctx, tx, laneOf(account.ID))
 	})
 	if err != nil {
 		return err
 	}
-	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{"account_id": account.ID})
+	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{"account_id": account.ID, "after": from})
 }

@@ -83,11 +83,21 @@ UPDATE media_downloads
 SET waits_until = NULL
 WHERE org_id = @org_id
   AND id = ANY (@ids)`
+	// No index serves the account: each portion reads the next rows of the organization.
 	sqlPurge = `
-DELETE FROM media_downloads
-WHERE org_id = @org_id
-  AND id IN (SELECT id FROM media_downloads WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit)
-RETURNING id`
+WITH walked AS MATERIALIZED (
+    SELECT id, account_id = @account_id AS doomed
+    FROM media_downloads
+    WHERE org_id = @org_id
+      AND id > @after
+    ORDER BY id
+    LIMIT 10 * @limit
+), gone AS (
+    DELETE FROM media_downloads
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
+)
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 )
 
 func insertDownloads(ctx context.Context, tx *postgres.Tx, of accounts.ID, files []File, waitsUntil time.Time) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -46,7 +47,7 @@ func (s *Service) contactLeftTx(ctx context.Context, tx *postgres.Tx, departure 
 }
 
 // Purge deletes the messages of a number that was disconnected, and its lane with what waits in it.
-func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account) error {
+func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account, _ ids.Any) error {
 	_, err := postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (struct{}, error) {
 		return struct{}{}, s.lanes.CloseTx(ctx, tx, account.ID.Any())
 	})
@@ -64,22 +65,22 @@ func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Accou
 const (
 	// Deletes messages with everything that hangs on them.
 	sqlDoomed = `, states AS (
-    DELETE FROM message_states WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
+    DELETE FROM message_states WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
     RETURNING provider_id, second_provider_id, media_key, edit_history
 ), downloads AS (
-    DELETE FROM media_downloads WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
+    DELETE FROM media_downloads WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 ), files AS (
     INSERT INTO media_deletions (org_id, key, due_at) SELECT @org_id, media_key, @now FROM states WHERE media_key IS NOT NULL
     ON CONFLICT DO NOTHING
 ), tries AS (
-    DELETE FROM send_attempts WHERE org_id = @org_id AND message_id IN (SELECT id FROM doomed)
+    DELETE FROM send_attempts WHERE org_id = @org_id AND message_id = ANY (ARRAY (SELECT id FROM doomed))
 ), named AS (
     DELETE FROM provider_messages
-    WHERE org_id = @org_id AND provider_id IN (
+    WHERE org_id = @org_id AND provider_id = ANY (ARRAY (
         SELECT unnest(ARRAY[provider_id, second_provider_id]) FROM states
-        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit)
+        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit))
 )
-DELETE FROM messages WHERE org_id = @org_id AND id IN (SELECT id FROM doomed)
+DELETE FROM messages WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 RETURNING id`
 	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
@@ -109,19 +110,21 @@ WHERE org_id = @org_id
 	sqlPurgeReceipts = `
 DELETE FROM receipts
 WHERE org_id = @org_id
-  AND id IN (SELECT id FROM receipts WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit)
+  AND id = ANY (ARRAY (
+      SELECT id FROM receipts WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit))
 RETURNING id`
 	sqlPurgeParked = `
 DELETE FROM parked_statuses
 WHERE org_id = @org_id
-  AND id IN (SELECT id FROM parked_statuses WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit)
+  AND id = ANY (ARRAY (
+      SELECT id FROM parked_statuses WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit))
 RETURNING id`
 	sqlPurgePairs = `
 DELETE FROM send_pairs
 WHERE org_id = @org_id
   AND account_id = @account_id
-  AND contact_id IN (
+  AND contact_id = ANY (ARRAY (
       SELECT contact_id FROM send_pairs
-      WHERE org_id = @org_id AND account_id = @account_id AND contact_id > @after ORDER BY contact_id LIMIT @limit)
+      WHERE org_id = @org_id AND account_id = @account_id AND contact_id > @after ORDER BY contact_id LIMIT @limit))
 RETURNING contact_id`
 )

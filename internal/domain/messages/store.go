@@ -169,11 +169,15 @@ func lockMessages(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []ID
 	return messages, err
 }
 
+// Each id is looked up in its own partition. With = ANY (@ids) the generic plan looks for each id in all
+// sixteen, which took four times as long. OFFSET 0 keeps the planner from merging the subquery into a join
+// that reads all partitions.
 const sqlProviderIDs = `
-SELECT provider_id, message_id
-FROM provider_messages
-WHERE org_id = @org_id
-  AND provider_id = ANY (@ids)`
+SELECT asked.provider_id, p.message_id
+FROM unnest(@ids::text[]) AS asked (provider_id)
+JOIN LATERAL (
+    SELECT message_id FROM provider_messages WHERE org_id = @org_id AND provider_id = asked.provider_id OFFSET 0
+) AS p ON true`
 
 // messagesOf finds messages by the provider's ids.
 func messagesOf(ctx context.Context, tx *postgres.Tx, asked []string) (map[string]ID, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -70,6 +71,6 @@ func (s *Service) FindTx(ctx context.Context, tx *postgres.Tx, of accounts.Accou
 func notFound(err error) error { return postgres.NotFound(err, "template", "") }
 
 // Purge removes the templates of a number that was disconnected.
-func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account) error {
+func (s *Service) Purge(ctx context.Context, org orgs.ID, of accounts.Account, _ ids.Any) error {
 	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{argAccount: of.ID})
 }

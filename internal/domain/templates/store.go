@@ -195,5 +195,6 @@ func hearTemplate(ctx context.Context, tx *postgres.Tx, t Template) error {
 const sqlPurge = `
 DELETE FROM templates
 WHERE org_id = @org_id
-  AND id IN (SELECT id FROM templates WHERE org_id = @org_id AND account_id = @account_id LIMIT @limit)
+  AND id = ANY (ARRAY (
+      SELECT id FROM templates WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit))
 RETURNING id`

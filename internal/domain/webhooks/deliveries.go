@@ -36,6 +36,9 @@ const (
 // codeInternal is the error code of a delivery that failed for a fault of the service.
 const codeInternal = "internal"
 
+// codeDiscarded is the error code of a delivery that waited when its subscription was resumed without its backlog.
+const codeDiscarded = "discarded"
+
 // Delivery is one event for one subscription.
 type Delivery struct {
 	ID             DeliveryID
@@ -126,8 +129,7 @@ const kept = 30 * 24 * time.Hour
 func (s *Service) Deliveries(
 	ctx context.Context, org orgs.ID, filter Filter, slice paging.Slice[DeliveryID],
 ) (paging.Page[Delivery, DeliveryID], error) {
-	rows, err := listDeliveries(ctx, s.db.Of(org), filter, slice, s.clock.Now())
-	return paging.Cut(rows, slice.Limit, func(d Delivery) DeliveryID { return d.ID }), err
+	return listDeliveries(ctx, s.db.Of(org), filter, slice, s.clock.Now())
 }
 
 // Delivery returns one delivery with its payload and its attempts.
@@ -152,7 +154,7 @@ func (s *Service) Delivery(ctx context.Context, org orgs.ID, id DeliveryID) (Det
 
 // PurgeNumber deletes the events of a disconnected number, with their deliveries. If the
 // organization has connected the number again, the events since then stay.
-func (s *Service) PurgeNumber(ctx context.Context, org orgs.ID, account accounts.Account) error {
+func (s *Service) PurgeNumber(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
 	if account.PhoneNumberID == nil {
 		return nil
 	}
@@ -164,5 +166,5 @@ func (s *Service) PurgeNumber(ctx context.Context, org orgs.ID, account accounts
 	case fault.Of(err) != fault.ResourceNotFound:
 		return err
 	}
-	return purgeNumber(ctx, s.work, org, *account.PhoneNumberID, before)
+	return purgeNumber(ctx, s.work, org, *account.PhoneNumberID, before, from)
 }

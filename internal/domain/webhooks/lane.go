@@ -15,9 +15,9 @@ const (
 	workers, slowWorkers = 64, 32
 	leastAtOnce          = 8
 	mostAtOnce           = 32
-	// postTimeout bounds one attempt; the lane allows a little more, for the bookkeeping.
+	// postTimeout bounds one attempt; the lane allows more, for the wait for the host and the bookkeeping.
 	postTimeout = 10 * time.Second
-	rowTimeout  = postTimeout + 2*time.Second
+	rowTimeout  = hostWait + postTimeout + 2*time.Second
 	// gather is how long an outcome waits for others before they are settled together.
 	gather = 200 * time.Millisecond
 	// Replayed deliveries have the second priority: live ones overtake them.

@@ -229,14 +229,15 @@ func (s *fixture) awaitBeats(t *testing.T, beats int) {
 	}, patience, tick)
 }
 
-// Deliveries that are queued after the discard, in its millisecond, are sent.
-func TestDiscard_DeletesOnlyWhatWaited(t *testing.T) {
+// Deliveries that are queued after the discard, in its millisecond, are sent. Those before are dead and can be replayed.
+func TestDiscard_EndsOnlyWhatWaited(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500}))
 	s.await(t, s.Customer(t, s.org), webhooks.Failed, 1)
 	s.pause(t)
 	s.customers(t, 5)
+	s.Clock.Move(time.Millisecond)
 	hold := make(chan struct{})
 	s.receiver.Answer(receiver.Always(receiver.Answer{Hold: hold}))
 	changed := s.patch(t, webhooks.Patch{Status: to(webhooks.Active), Backlog: to(webhooks.Discard)})
@@ -245,17 +246,25 @@ func TestDiscard_DeletesOnlyWhatWaited(t *testing.T) {
 		s.Customer(t, s.org)
 	}
 	s.Wake(t)
-	require.Eventually(t, func() bool { return len(s.list(t, webhooks.Filter{})) <= 12 }, 2*patience, tick, "the job has run")
+	require.Eventually(t, func() bool { return len(s.list(t, webhooks.Filter{Status: new(webhooks.Dead)})) == 6 }, 2*patience, tick, "the job has run")
 	close(hold)
 	require.Eventually(t, func() bool {
 		s.Pass(t, 10*time.Second) // a request may have timed out if the job took long
 		return len(s.list(t, webhooks.Filter{Status: new(webhooks.Succeeded)})) == 12
 	}, 2*patience, 20*time.Millisecond, "what came after is delivered")
-	require.Len(t, s.list(t, webhooks.Filter{}), 12)
+	dead := s.list(t, webhooks.Filter{Status: new(webhooks.Dead)})
+	require.Len(t, dead, 6)
+	for _, delivery := range dead {
+		require.Equal(t, "discarded", *delivery.ErrorCode)
+		require.Nil(t, delivery.NextAttemptAt)
+	}
 	require.Len(t, s.receiver.Events(), 13)
 	s.Pass(t, 24*time.Hour)
 	s.barrier(t)
 	require.Len(t, s.receiver.Events(), 14)
+	_, err := s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), dead[0].ID)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(s.receiver.Events()) == 15 }, 2*patience, tick)
 }
 
 func TestDiscard_KeepsEndedDeliveries(t *testing.T) {
@@ -271,7 +280,8 @@ func TestDiscard_KeepsEndedDeliveries(t *testing.T) {
 	s.patch(t, webhooks.Patch{Status: to(webhooks.Active), Backlog: to(webhooks.Discard)})
 	s.Wake(t)
 	s.awaitCount(t, webhooks.Pending, 0)
-	s.awaitCount(t, webhooks.Dead, 1)
+	s.awaitCount(t, webhooks.Dead, 3)
+	require.Nil(t, s.deliveries(t)[0].ErrorCode, "the one that was dead before has its own reason")
 	s.await(t, arrived, webhooks.Succeeded, 1)
 }
 
@@ -289,6 +299,7 @@ func TestDelete_RemovesWaitingDeliveries(t *testing.T) {
 	require.NoError(t, err)
 	s.Wake(t)
 	s.awaitCount(t, webhooks.Pending, 0)
+	require.NoError(t, s.Lanes.Sweep(t.Context()))
 	require.Len(t, s.list(t, webhooks.Filter{SubscriptionID: &s.Subscription.ID}), 1, "what arrived is history")
 	require.Len(t, s.list(t, webhooks.Filter{SubscriptionID: &other.ID}), 8)
 	for _, table := range []string{"lanes", "lane_rows", "lane_keys"} {

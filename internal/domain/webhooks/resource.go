@@ -136,6 +136,7 @@ func sentences() map[string]string {
 		"timeout":            "The endpoint did not answer within 10 seconds. Answer first, then do the work.",
 		"blocked_address":    "The endpoint's address is not a public one.",
 		"redirect":           "The endpoint answered with a redirect, which is not followed. Subscribe the final address.",
+		codeDiscarded:        "The delivery waited when its subscription was resumed with `backlog: discard`. Replay it if you need it.",
 		"internal":           "A fault of the service kept the delivery from being sent. Replay it.",
 		"response_too_large": "The endpoint's answer is too large. A status is enough.",
 	}

@@ -2,6 +2,8 @@ package webhooks
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/platform/signature"
 )
 
@@ -31,10 +34,6 @@ type Secret struct {
 }
 
 func (s Secret) active(now time.Time) bool { return s.ExpiresAt == nil || now.Before(*s.ExpiresAt) }
-
-func activeOf(secrets []Secret, now time.Time) []Secret {
-	return slices.DeleteFunc(slices.Clone(secrets), func(s Secret) bool { return !s.active(now) })
-}
 
 // SecretDraft mints another secret.
 type SecretDraft struct {
@@ -73,6 +72,50 @@ func (s *Service) openSecrets(org orgs.ID, secrets []Secret) ([]Secret, error) {
 	return opened, nil
 }
 
+// CheckSeal opens one signing secret that is sealed under another key than the newest. found is false if there
+// is none.
+func (s *Service) CheckSeal(ctx context.Context) (found bool, err error) {
+	type row struct {
+		OrgID          orgs.ID
+		SubscriptionID SubscriptionID
+		ID             SecretID
+		Sealed         []byte
+	}
+	one, err := postgres.One[row](ctx, s.db.System("whether the master key opens secrets"), sqlUnderOlderKey,
+		postgres.Args{"newest": s.box.NewestPrefix(), "now": s.clock.Now()})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.box.Open(one.Sealed, placeOf(one.OrgID, Secret{SubscriptionID: one.SubscriptionID, ID: one.ID})); err != nil {
+		return true, fmt.Errorf("secret %s: %w", one.ID, sealed.ErrOtherKey)
+	}
+	return true, nil
+}
+
+// ResealTx seals signing secrets of the organization under the newest master key, and returns how many. It
+// returns 0 when none is sealed under another key. Expired ones are deleted.
+func (s *Service) ResealTx(ctx context.Context, tx *postgres.Tx) (int, error) {
+	if _, err := tx.Exec(ctx, sqlDeleteAllExpired, postgres.Args{"now": s.clock.Now()}); err != nil {
+		return 0, err
+	}
+	secrets, err := postgres.Many[Secret](ctx, tx, sqlSecretsToReseal, postgres.Args{"newest": s.box.NewestPrefix()})
+	if err != nil || len(secrets) == 0 {
+		return 0, err
+	}
+	for i, one := range secrets {
+		if secrets[i].Sealed, err = s.box.Reseal(one.Sealed, placeOf(tx.Org(), one)); err != nil {
+			return 0, fmt.Errorf("secret %s: %w", one.ID, err)
+		}
+	}
+	_, err = tx.Exec(ctx, sqlResealSecrets, postgres.Columns(secrets,
+		postgres.Col("subscriptions", func(s Secret) SubscriptionID { return s.SubscriptionID }),
+		postgres.Col("ids", func(s Secret) SecretID { return s.ID }), postgres.Col("sealed", func(s Secret) []byte { return s.Sealed })))
+	return len(secrets), err
+}
+
 func placeOf(org orgs.ID, secret Secret) []byte {
 	return []byte("webhook_secrets " + org.String() + " " + secret.SubscriptionID.String() + " " + secret.ID.String())
 }
@@ -88,7 +131,10 @@ func (s *Service) MintSecret(ctx context.Context, org orgs.ID, by audit.Principa
 			return Secret{}, err
 		}
 		now := s.clock.Now()
-		if len(activeOf(subscription.Secrets, now)) >= maxSecrets {
+		if err := deleteExpired(ctx, tx, id, now); err != nil { // so that rotations leave no rows behind
+			return Secret{}, err
+		}
+		if len(subscription.Secrets) >= maxSecrets {
 			return Secret{}, fault.New(fault.LimitReached,
 				"The subscription has %d active secrets, the most there may be: revoke one first.", maxSecrets)
 		}
@@ -113,7 +159,8 @@ func (s *Service) MintSecret(ctx context.Context, org orgs.ID, by audit.Principa
 	})
 }
 
-// RevokeSecret deletes a secret, so that it signs no more. One active secret must remain.
+// RevokeSecret deletes a secret, so that it signs no more. One secret that does not expire must remain: else
+// the subscription would sign nothing once the others have expired.
 func (s *Service) RevokeSecret(
 	ctx context.Context, org orgs.ID, by audit.Principal, id SubscriptionID, secretID SecretID,
 ) (Secret, error) {
@@ -127,10 +174,11 @@ func (s *Service) RevokeSecret(
 			return Secret{}, fault.NotFound("secret")
 		}
 		revoked := subscription.Secrets[at]
-		remaining := activeOf(slices.Delete(slices.Clone(subscription.Secrets), at, at+1), s.clock.Now())
-		if len(remaining) == 0 {
+		others := slices.Delete(slices.Clone(subscription.Secrets), at, at+1)
+		lasts := func(secret Secret) bool { return secret.ExpiresAt == nil }
+		if !slices.ContainsFunc(others, lasts) && (lasts(revoked) || len(others) == 0) {
 			return Secret{}, fault.New(fault.CannotRevokeLastSecret,
-				"This is the only active secret of the subscription. Mint another one, then revoke this one.")
+				"Without this secret the subscription would have none that lasts. Mint another one, then revoke this one.")
 		}
 		if err := deleteSecret(ctx, tx, id, secretID); err != nil {
 			return Secret{}, err

@@ -77,6 +77,9 @@ func TestSecrets_RotationAndExpiry(t *testing.T) {
 	require.Equal(t, fault.ResourceNotFound, fault.Of(s.revoke(t, second.ID)), "expired is gone")
 
 	fourth := s.mint(t, 0)
+	kept, err := postgres.One[int](t.Context(), s.DB.Of(s.org), `SELECT count(*) FROM webhook_secrets WHERE org_id = @org_id`, nil)
+	require.NoError(t, err)
+	require.Equal(t, 2, kept, "minting deletes those that expired before")
 	s.requireSigned(t, fourth.Plaintext)
 	fifth := s.mint(t, 100)
 	sixth := s.mint(t, 1000) // does not lengthen what was shorter
@@ -250,4 +253,17 @@ func newFixtureWith(t *testing.T, logger *slog.Logger, config safehttp.Config) *
 	s.Subscription = s.subscribe(t, webhooks.Draft{})
 	s.Work(t)
 	return s
+}
+
+func TestSecrets_RevokeLastWithoutEnd_Refused(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	lasting := s.mint(t, 3600) // the initial one expires in an hour
+	initial := s.subscription(t).Secrets[0]
+	require.NotNil(t, initial.ExpiresAt)
+	require.Equal(t, fault.CannotRevokeLastSecret, fault.Of(s.revoke(t, lasting.ID)), "in an hour nothing would sign")
+	require.NoError(t, s.revoke(t, initial.ID))
+	another := s.mint(t, -1)
+	require.NoError(t, s.revoke(t, lasting.ID))
+	require.Equal(t, fault.CannotRevokeLastSecret, fault.Of(s.revoke(t, another.ID)))
 }

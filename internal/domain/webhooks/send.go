@@ -92,7 +92,7 @@ func (w *sender) known() Subscription {
 }
 
 // read finds deliveries that are about to be sent, by id. Those that are not found are gone:
-// their subscription was deleted, or they have expired.
+// their subscription was deleted, or they have expired. Those of a discarded backlog are not sent.
 func (w *sender) read(ctx context.Context, tasks []*lanes.Task[*outgoing, outcome]) error {
 	rows, err := outgoingDeliveries(ctx, w.s.work.Of(w.org), w.id, lanes.RowIDs(tasks))
 	if err != nil {
@@ -107,6 +107,9 @@ func (w *sender) read(ctx context.Context, tasks []*lanes.Task[*outgoing, outcom
 		}
 		known := w.known()
 		for i := range rows {
+			if rows[i].ID.Any().Compare(known.BacklogFrom.Any()) < 0 {
+				continue
+			}
 			rows[i].url, rows[i].secrets = known.URL, known.Secrets
 			found[rows[i].ID.Any()] = &rows[i]
 		}
@@ -121,6 +124,11 @@ func (w *sender) read(ctx context.Context, tasks []*lanes.Task[*outgoing, outcom
 
 // call makes one attempt.
 func (w *sender) call(ctx context.Context, _ lanes.Row, one *outgoing) lanes.Answer[outcome] {
+	leave, ok := w.s.hosts.enter(ctx, w.org, one.url)
+	if !ok {
+		return lanes.Answer[outcome]{RetryAt: w.s.clock.Now().Add(hostAgain)} // no attempt was made
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	began := w.s.clock.Now()
@@ -150,7 +158,7 @@ func (w *sender) call(ctx context.Context, _ lanes.Row, one *outgoing) lanes.Ans
 func (w *sender) settle(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch[*outgoing, outcome]) error {
 	var made []outcome
 	for _, result := range batch.Results {
-		if result.Outcome == lanes.Returned {
+		if result.Outcome == lanes.Returned && result.Value.delivery != nil {
 			made = append(made, result.Value)
 		}
 	}

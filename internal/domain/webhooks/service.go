@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -43,6 +42,7 @@ type Service struct {
 	events   *events.Log
 	box      *sealed.Box
 	client   Client
+	hosts    *hosts
 	logger   *slog.Logger
 }
 
@@ -58,7 +58,9 @@ type Deps struct {
 	// Ring seals and opens the secrets; nil for commands that neither mint nor sign.
 	Ring   *sealed.Keyring
 	Client Client
-	Logger *slog.Logger
+	// HostRate is how many posts a second an organization makes to one host; 0 is DefaultHostRate.
+	HostRate int
+	Logger   *slog.Logger
 }
 
 // laneKind is the kind of the subscriptions' lanes.
@@ -68,7 +70,7 @@ const laneKind = events.LaneKind
 func New(deps Deps) (*Service, error) {
 	s := &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, jobs: deps.Jobs, audit: deps.Audit, accounts: deps.Accounts,
-		events: deps.Events, client: deps.Client, logger: deps.Logger,
+		events: deps.Events, client: deps.Client, hosts: newHosts(deps.HostRate), logger: deps.Logger,
 	}
 	if deps.Ring != nil {
 		var err error
@@ -166,10 +168,9 @@ func (s *Service) withSecrets(ctx context.Context, scope postgres.Scope, one Sub
 
 // withSecretsAll adds the active secrets, without their plaintext.
 func (s *Service) withSecretsAll(ctx context.Context, scope postgres.Scope, all []Subscription) ([]Subscription, error) {
-	secrets, err := secretsOf(ctx, scope, all)
-	now := s.clock.Now()
+	secrets, err := secretsOf(ctx, scope, all, s.clock.Now())
 	for i := range all {
-		all[i].Secrets = activeOf(secrets[all[i].ID], now)
+		all[i].Secrets = secrets[all[i].ID]
 	}
 	return all, err
 }
@@ -232,7 +233,7 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id SubscriptionID, ch
 func (s *Service) updateLaneTx(ctx context.Context, tx *postgres.Tx, before, after Subscription, discards bool) error {
 	lane := after.ID.Any()
 	if discards {
-		if err := s.discardTx(ctx, tx, after); err != nil {
+		if err := s.forgetTx(ctx, tx, forgetArgs{Subscription: after.ID, Before: after.BacklogFrom, Discard: true}); err != nil {
 			return err
 		}
 	}
@@ -249,19 +250,8 @@ func (s *Service) updateLaneTx(ctx context.Context, tx *postgres.Tx, before, aft
 	}
 }
 
-// discardTx empties the lane; a job deletes the deliveries.
-func (s *Service) discardTx(ctx context.Context, tx *postgres.Tx, subscription Subscription) error {
-	lane := subscription.ID.Any()
-	if err := s.lanes.CloseTx(ctx, tx, lane); err != nil {
-		return err
-	}
-	if err := s.lanes.OpenTx(ctx, tx, laneKind, lane); err != nil {
-		return err
-	}
-	return s.forgetTx(ctx, tx, subscription.ID, ids.Floor[deliveryKind](subscription.UpdatedAt.Add(time.Millisecond)))
-}
-
-// Delete removes a subscription with its lane; a job deletes the deliveries that waited.
+// Delete removes a subscription with its lane. A job deletes the deliveries that waited, and a sweep of the lanes
+// their rows: there may be millions.
 func (s *Service) Delete(ctx context.Context, org orgs.ID, id SubscriptionID) (Subscription, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Subscription, error) {
 		if err := s.lanes.LockTx(ctx, tx, id.Any()); err != nil {
@@ -274,7 +264,7 @@ func (s *Service) Delete(ctx context.Context, org orgs.ID, id SubscriptionID) (S
 		if err := s.lanes.CloseTx(ctx, tx, id.Any()); err != nil {
 			return Subscription{}, err
 		}
-		return subscription, s.forgetTx(ctx, tx, id, ids.Ceiling[deliveryKind]())
+		return subscription, s.forgetTx(ctx, tx, forgetArgs{Subscription: id, Before: ids.Ceiling[deliveryKind]()})
 	})
 }
 

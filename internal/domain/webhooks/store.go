@@ -126,20 +126,33 @@ SELECT subscription_id, id, sealed, expires_at
 FROM webhook_secrets
 WHERE org_id = @org_id
   AND subscription_id = ANY (@subscriptions)
+  AND (expires_at IS NULL OR expires_at > @now)
 ORDER BY subscription_id, id`
 
-// secretsOf returns the secrets of subscriptions, oldest first.
-func secretsOf(ctx context.Context, scope postgres.Scope, of []Subscription) (map[SubscriptionID][]Secret, error) {
+// secretsOf returns the active secrets of subscriptions, oldest first.
+func secretsOf(ctx context.Context, scope postgres.Scope, of []Subscription, now time.Time) (map[SubscriptionID][]Secret, error) {
 	asked := make([]SubscriptionID, len(of))
 	for i, subscription := range of {
 		asked[i] = subscription.ID
 	}
-	secrets, err := postgres.Many[Secret](ctx, scope, sqlSecretsOf, postgres.Args{"subscriptions": asked})
+	secrets, err := postgres.Many[Secret](ctx, scope, sqlSecretsOf, postgres.Args{"subscriptions": asked, "now": now})
 	found := map[SubscriptionID][]Secret{}
 	for _, secret := range secrets {
 		found[secret.SubscriptionID] = append(found[secret.SubscriptionID], secret)
 	}
 	return found, err
+}
+
+const sqlDeleteExpired = `
+DELETE FROM webhook_secrets
+WHERE org_id = @org_id
+  AND subscription_id = @of
+  AND expires_at <= @now`
+
+// deleteExpired deletes the secrets of a subscription that have expired.
+func deleteExpired(ctx context.Context, tx *postgres.Tx, id SubscriptionID, now time.Time) error {
+	_, err := tx.Exec(ctx, sqlDeleteExpired, postgres.Args{"of": id, "now": now})
+	return err
 }
 
 //nolint:gosec // a statement, no secret
@@ -153,6 +166,36 @@ func expireSecrets(ctx context.Context, tx *postgres.Tx, id SubscriptionID, at t
 	_, err := tx.Exec(ctx, sqlExpireSecrets, postgres.Args{"of": id, "at": at})
 	return err
 }
+
+//nolint:gosec // statements, no secrets
+const (
+	sqlSecretsToReseal = `
+SELECT subscription_id, id, sealed, expires_at
+FROM webhook_secrets
+WHERE org_id = @org_id
+  AND substring(sealed FOR length(@newest::bytea)) <> @newest
+ORDER BY subscription_id, id
+FOR NO KEY UPDATE`
+	// Of an organization that moved away, a frozen copy is left for an hour: it does not count.
+	sqlUnderOlderKey = `
+SELECT s.org_id, s.subscription_id, s.id, s.sealed
+FROM webhook_secrets s
+JOIN organizations o ON o.org_id = s.org_id AND o.frozen_at IS NULL
+WHERE substring(s.sealed FOR length(@newest::bytea)) <> @newest
+  AND (s.expires_at IS NULL OR s.expires_at > @now)
+LIMIT 1`
+	sqlDeleteAllExpired = `
+DELETE FROM webhook_secrets
+WHERE org_id = @org_id
+  AND expires_at <= @now`
+	sqlResealSecrets = `
+UPDATE webhook_secrets s
+SET sealed = given.sealed
+FROM unnest(@subscriptions::uuid[], @ids::uuid[], @sealed::bytea[]) AS given (subscription_id, id, sealed)
+WHERE s.org_id = @org_id
+  AND s.subscription_id = given.subscription_id
+  AND s.id = given.id`
+)
 
 //nolint:gosec // a statement, no secret
 const sqlDeleteSecret = `

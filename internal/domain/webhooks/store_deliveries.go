@@ -29,54 +29,70 @@ func (f Filter) floor(now time.Time) DeliveryID {
 	return ids.Floor[deliveryKind](oldest)
 }
 
-// where lists only the conditions that the filter sets, so that the planner can choose the
-// index of each combination. The floor excludes partitions that are past their time.
-func (f Filter) where(now time.Time) (string, postgres.Args) {
-	where, args := `org_id = @org_id AND id >= @floor`, postgres.Args{"floor": f.floor(now)}
-	if f.CreatedBefore != nil {
-		where, args["before"] = where+` AND id < @before`, ids.Floor[deliveryKind](*f.CreatedBefore)
-	}
-	if f.SubscriptionID != nil {
-		where, args["subscription_id"] = where+` AND subscription_id = @subscription_id`, *f.SubscriptionID
-	}
-	if f.EventType != nil {
-		where, args["event_type"] = where+` AND event_type = @event_type`, *f.EventType
-	}
-	if f.EventKey != nil {
-		where, args["event_key"] = where+` AND event_key = @event_key`, *f.EventKey
-	}
-	if f.Status != nil {
-		where, args["status"] = where+` AND status = @status`, *f.Status
-		if *f.Status == Failed || *f.Status == Dead {
-			where += ` AND troubled`
+// where lists only the conditions that the filter sets, so that the planner can choose the index of each
+// combination. indexed are those that an index serves: on an event, on the deliveries that failed, on a
+// subscription, or on all. others are checked on each row. The floor excludes partitions that are past their time.
+func (f Filter) where(now time.Time) (indexed, others string, args postgres.Args) {
+	indexed, others, args = `org_id = @org_id AND id >= @floor`, `true`, postgres.Args{"floor": f.floor(now)}
+	chosen := false
+	with := func(index bool, condition, name string, value any) {
+		args[name] = value
+		if index && !chosen {
+			indexed, chosen = indexed+` AND `+condition, true
+		} else {
+			others += ` AND ` + condition
 		}
 	}
-	return where, args
+	if f.CreatedBefore != nil {
+		indexed, args["before"] = indexed+` AND id < @before`, ids.Floor[deliveryKind](*f.CreatedBefore)
+	}
+	if f.EventKey != nil {
+		with(true, `event_key = @event_key`, "event_key", *f.EventKey)
+	}
+	if f.Status != nil && (*f.Status == Failed || *f.Status == Dead) {
+		with(true, `troubled`, "status", *f.Status)
+	}
+	if f.Status != nil {
+		with(false, `status = @status`, "status", *f.Status)
+	}
+	if f.SubscriptionID != nil {
+		with(true, `subscription_id = @subscription_id`, "subscription_id", *f.SubscriptionID)
+	}
+	if f.EventType != nil {
+		with(false, `event_type = @event_type`, "event_type", *f.EventType)
+	}
+	return indexed, others, args
+}
+
+// walkedDelivery is a delivery that a Walk read.
+type walkedDelivery struct {
+	Delivery
+	paging.Mark
 }
 
 func listDeliveries(
 	ctx context.Context, scope postgres.Scope, filter Filter, slice paging.Slice[DeliveryID], now time.Time,
-) ([]Delivery, error) {
-	where, args := filter.where(now)
-	if slice.After != nil {
-		where, args["after"] = where+` AND id < @after`, *slice.After
+) (paging.Page[Delivery, DeliveryID], error) {
+	indexed, others, args := filter.where(now)
+	walk := paging.Walk{
+		Columns: deliveryColumns, Order: `id DESC`, Filter: others,
+		Rows: `
+    SELECT ` + deliveryColumns + `, troubled
+    FROM webhook_deliveries
+    WHERE ` + indexed + ` AND id < @after`,
 	}
-	args["limit"] = slice.Limit + 1
-	return postgres.Many[Delivery](ctx, scope, `
-SELECT `+deliveryColumns+`
-FROM webhook_deliveries
-WHERE `+where+`
-ORDER BY id DESC
-LIMIT @limit`, args)
+	return paging.ReadWalk(ctx, scope, walk.SQL(), args, slice,
+		func(w walkedDelivery) Delivery { return w.Delivery }, func(d Delivery) DeliveryID { return d.ID })
 }
 
 // countReplayable counts the deliveries of subscriptions that are not disabled.
 func countReplayable(ctx context.Context, tx *postgres.Tx, filter Filter, now time.Time) (int, error) {
-	where, args := filter.where(now)
+	indexed, others, args := filter.where(now)
 	return postgres.One[int](ctx, tx, `
 SELECT count(*)
 FROM webhook_deliveries d
-WHERE `+where+`
+WHERE `+indexed+`
+  AND `+others+`
   AND EXISTS (
       SELECT FROM webhook_subscriptions s
       WHERE s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled')`, args)
@@ -232,49 +248,63 @@ func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryI
 	return err
 }
 
-// Deliveries that wait in the lane are not deleted: they were queued after the discard, in
-// its millisecond.
-const sqlForget = `
-DELETE FROM webhook_deliveries
+const (
+	sqlForget = `
+DELETE FROM webhook_deliveries` + sqlWaiting
+	sqlDiscard = `
+UPDATE webhook_deliveries
+SET status = 'dead', troubled = true, next_attempt_at = NULL, error_code = '` + codeDiscarded + `'` + sqlWaiting
+
+	// A portion of the deliveries of a subscription that were not received, in the order of their ids.
+	sqlWaiting = `
 WHERE org_id = @org_id
-  AND id IN (
+  AND id = ANY (ARRAY (
       SELECT d.id
       FROM webhook_deliveries d
-      WHERE d.org_id = @org_id AND d.subscription_id = @subscription_id AND d.id < @before AND d.status IN ('pending', 'failed')
-        AND NOT EXISTS (SELECT FROM lane_rows r WHERE r.lane_id = @subscription_id AND r.id = d.id)
-      LIMIT @limit)
+      WHERE d.org_id = @org_id AND d.subscription_id = @subscription_id AND d.id < @before AND d.id > @after
+        AND d.status IN ('pending', 'failed')
+      ORDER BY d.id
+      LIMIT @limit))
 RETURNING id`
+)
 
-func forgetDeliveries(ctx context.Context, db *postgres.DB, org orgs.ID, of SubscriptionID, before DeliveryID) error {
-	return postgres.DeleteInPortions(ctx, db, org, sqlForget, postgres.Args{"subscription_id": of, "before": before})
+func forgetDeliveries(ctx context.Context, db *postgres.DB, args forgetArgs) error {
+	sql := sqlForget
+	if args.Discard {
+		sql = sqlDiscard
+	}
+	return postgres.DeleteInPortions(ctx, db, args.Org, sql, postgres.Args{"subscription_id": args.Subscription, "before": args.Before})
 }
 
-// This does not delete lane rows. When the lane comes to one, `read` finds no delivery and answers it,
-// so that it leaves the lane.
+// No index serves the number of an event: each portion reads the next events of the organization, whatever
+// their number. This does not delete lane rows. When the lane comes to one, `read` finds no delivery and
+// answers it, so that it leaves the lane.
 const sqlPurge = `-- locks: events, webhook_deliveries, webhook_attempts
-WITH doomed AS MATERIALIZED (
-    SELECT id, key
+WITH walked AS MATERIALIZED (
+    SELECT id, key, phone_number_id = @phone_number_id AS doomed
     FROM events
     WHERE org_id = @org_id
-      AND phone_number_id = @phone_number_id
+      AND id > @after
       AND id < @before
-    LIMIT @limit
+    ORDER BY id
+    LIMIT 10 * @limit
 ), undelivered AS (
     DELETE FROM webhook_deliveries
     WHERE org_id = @org_id
-      AND event_key IN (SELECT key FROM doomed)
-      AND event_id IN (SELECT id FROM doomed)
+      AND event_key = ANY (ARRAY (SELECT key FROM walked WHERE doomed))
+      AND event_id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
     RETURNING id
 ), forgotten AS (
     DELETE FROM webhook_attempts
     WHERE org_id = @org_id
-      AND delivery_id IN (SELECT id FROM undelivered)
+      AND delivery_id = ANY (ARRAY (SELECT id FROM undelivered))
+), gone AS (
+    DELETE FROM events
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
 )
-DELETE FROM events
-WHERE org_id = @org_id
-  AND id IN (SELECT id FROM doomed)
-RETURNING id`
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 
-func purgeNumber(ctx context.Context, db *postgres.DB, org orgs.ID, number string, before DeliveryID) error {
-	return postgres.DeleteInPortions(ctx, db, org, sqlPurge, postgres.Args{"phone_number_id": number, "before": before})
+func purgeNumber(ctx context.Context, db *postgres.DB, org orgs.ID, number string, before DeliveryID, after ids.Any) error {
+	return postgres.DeleteInPortions(ctx, db, org, sqlPurge, postgres.Args{"phone_number_id": number, "before": before, "after": after})
 }

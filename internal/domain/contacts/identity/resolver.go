@@ -113,8 +113,9 @@ func (r *Resolver) find(s *Sighting) *Person {
 	if strong := s.strong(); len(strong) > 0 && r.entries[strong[0]] != nil {
 		now = r.entries[strong[0]].owner
 	}
-	if s.Former != nil && len(former) == 0 && s.Former.PhoneNumber != "" {
-		if e := r.entries[NumberKey(s.Former.PhoneNumber)]; e != nil && e.current(s.At) {
+	if s.Former != nil && s.Former.PhoneNumber != "" {
+		// Beside a strong key, the number says who it was only of a person of whom no strong key is known.
+		if e := r.entries[NumberKey(s.Former.PhoneNumber)]; e != nil && e.current(s.At) && (len(former) == 0 || e.owner.onlyNumber()) {
 			add(e)
 		}
 	}

@@ -1,0 +1,101 @@
+package webhooks_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/webhooks"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/proof"
+)
+
+// fill gives the subscription count deliveries that wait, with their rows in its lane, made over the last hour.
+func (s *fixture) fill(t *testing.T, count int) {
+	t.Helper()
+	const portion = 50_000
+	for from := 0; from < count; from += portion {
+		s.exec(t, `-- locks: webhook_deliveries
+WITH made AS (
+    INSERT INTO webhook_deliveries (org_id, id, subscription_id, event_id, event_key, event_type, status)
+    SELECT @org_id, one.id, @subscription_id, one.id, one.id::text, 'contact.updated', 'pending'
+    FROM (SELECT ulid(@now::timestamptz - interval '1 hour' * n / @count::int) AS id
+          FROM generate_series(@from::int + 1, least(@from::int + @portion::int, @count::int)) AS n) one
+    RETURNING id
+)
+INSERT INTO lane_rows (lane_id, priority, due_at, id)
+SELECT @subscription_id, ('x' || right(id::text, 1))::bit(4)::int / 12, timestamptz 'epoch' + interval '1 ms' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint, id
+FROM made`, postgres.Args{"subscription_id": s.Subscription.ID, "now": s.Clock.Now(), "count": count, "from": from, "portion": portion})
+	}
+}
+
+func (s *fixture) waitingRows(t *testing.T) int {
+	t.Helper()
+	return s.count(t, `SELECT count(*) FROM lane_rows WHERE lane_id = @id AND @org_id::uuid IS NOT NULL`, postgres.Args{"id": s.Subscription.ID})
+}
+
+// Deleting a subscription, or discarding its backlog, answers at once however many deliveries wait. Neighbours are
+// served meanwhile, and nothing of the backlog is sent.
+func TestBacklog_AMillionDeliveries_DeleteAndDiscardAnswerAtOnce(t *testing.T) {
+	t.Parallel()
+	count := proof.Sized(12_000, 1_000_000)
+	for name, end := range map[string]func(s *fixture) error{
+		"delete": func(s *fixture) error {
+			_, err := s.Webhooks.Delete(t.Context(), s.org, s.Subscription.ID)
+			return err
+		},
+		"discard": func(s *fixture) error {
+			_, err := s.Webhooks.Update(t.Context(), s.org, s.Subscription.ID,
+				webhooks.Patch{Status: to(webhooks.Active), Backlog: to(webhooks.Discard)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFixture(t)
+			s.pause(t)
+			s.fill(t, count)
+			s.Clock.Move(time.Millisecond)
+			watch := clock.StartWatch()
+			require.NoError(t, end(s))
+			took := watch.Elapsed()
+			if proof.Full() {
+				require.Less(t, took, time.Second)
+			}
+			s.Wake(t)
+			require.Eventually(t, func() bool {
+				require.NoError(t, s.Lanes.Sweep(t.Context()))
+				return s.waitingRows(t) == 0
+			}, proof.Sized(patience, 10*time.Minute), 100*time.Millisecond)
+			cleared := watch.Elapsed()
+			require.Eventually(t, func() bool {
+				return s.count(t, `
+SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND subscription_id = @id AND status IN ('pending', 'failed')`,
+					postgres.Args{"id": s.Subscription.ID}) == 0
+			}, proof.Sized(patience, 10*time.Minute), 100*time.Millisecond)
+			t.Logf("%s of %d deliveries: answered after %s, rows of the lane gone after %s, deliveries after %s",
+				name, count, took, cleared, watch.Elapsed())
+			require.Empty(t, s.receiver.Events())
+			if name == "discard" {
+				s.barrier(t)
+			}
+		})
+	}
+}
+
+func TestBacklog_PausedSubscription_ExpiresAfterThirtyDays(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.pause(t)
+	s.fill(t, 100)
+	s.Clock.Move(29 * 24 * time.Hour)
+	expired, err := s.Webhooks.ExpireWaiting(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, expired)
+	s.Clock.Move(24 * time.Hour)
+	expired, err = s.Webhooks.ExpireWaiting(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 100, expired)
+	require.Zero(t, s.waitingRows(t))
+}
