@@ -62,7 +62,7 @@ func benchAccept(ctx context.Context, b *bench) figures {
 	}
 	shown := b.inTurn(ctx, "rate", sides...)
 	return figures{
-		"per_second": shown.median(ours, rate), "per_second_new": shown.median(oursNew, rate),
+		perSecond: shown.median(ours, rate), "per_second_new": shown.median(oursNew, rate),
 		"ratio": shown.ratio(ours, bareKnown, rate), "ratio_new": shown.ratio(oursNew, bareNew, rate),
 		"ratio_batch": shown.ratio(ours, bareBatch, rate),
 		"wal_bytes":   middle(wal[ours]), "wal_bytes_new": middle(wal[oursNew]), "wal_bytes_bare": middle(wal[bareKnown]),

@@ -47,7 +47,7 @@ func benchSend(ctx context.Context, b *bench) figures {
 	}
 	shown := b.inTurn(ctx, "rate", fixed(ours, 0), fixed(answersLate, slowProvider), beside.riverSide(bareRiverNow, sendJobs))
 	return figures{
-		"per_second": shown.median(ours, rate), "per_second_100ms": shown.median(answersLate, rate),
+		perSecond: shown.median(ours, rate), "per_second_100ms": shown.median(answersLate, rate),
 		"ratio": shown.ratio(ours, bareRiverNow, rate), "river_per_second": shown.median(bareRiverNow, rate),
 	}
 }

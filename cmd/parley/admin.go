@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/user"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -22,6 +24,8 @@ type admin struct {
 	*program
 
 	asJSON bool
+	// as is the name of the person who runs the command, for the audit log.
+	as string
 	// seals is set by the few commands that need the master key.
 	seals bool
 }
@@ -30,10 +34,23 @@ func (p *program) adminCommand() *cobra.Command {
 	a := &admin{program: p}
 	root := group("admin", "Administer organizations, teams, users, keys, customers and numbers",
 		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.customerCommand(), a.accountCommand(),
-		a.auditCommand(), a.logsCommand(), a.callbacksCommand(), a.jobsCommand())
+		a.auditCommand(), a.logsCommand(), a.callbacksCommand(), a.jobsCommand(), a.resealCommand(),
+		a.clockCommand())
+	root.PersistentFlags().StringVar(&a.as, "as", osUser(), "your name, for the audit log")
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print JSON for scripts")
 	return root
 }
+
+// osUser is the name of the operating system's user, or empty if it is unknown.
+func osUser() string {
+	if current, err := user.Current(); err == nil {
+		return current.Username
+	}
+	return ""
+}
+
+// operator is the principal of the command.
+func (a *admin) operator() audit.Principal { return audit.OperatorNamed(a.as) }
 
 // openCells opens every cell for one command. Only commands that seal or open secrets need the
 // master key; the others work without it.
@@ -59,6 +76,9 @@ func (a *admin) act(do func(ctx context.Context, cells *app.Cells) (printed, err
 		defer cells.Close()
 		if err := cells.SyncClocks(command.Context()); err != nil {
 			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+		}
+		if err := cells.CheckKeys(command.Context(), true); err != nil {
+			return err
 		}
 		out, err := do(command.Context(), cells)
 		if postgres.Unmigrated(err) {

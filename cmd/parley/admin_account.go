@@ -12,7 +12,6 @@ import (
 
 	"github.com/parley-chat/parley/internal/app"
 	"github.com/parley-chat/parley/internal/domain/accounts"
-	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/paging"
@@ -54,7 +53,7 @@ func (a *admin) accountConnect() *cobra.Command {
 			return printed{}, err
 		}
 		draft.Token = token
-		account, err := cell.Accounts.Connect(ctx, org, audit.Operator(), draft)
+		account, err := cell.Accounts.Connect(ctx, org, a.operator(), draft)
 		return one(accountColumns(), accountRow(account)...), err
 	}
 	command := a.sealed(a.about("connect", "Connect a business number, or give it a new token", connect))
@@ -130,7 +129,7 @@ func (a *admin) accountList() *cobra.Command {
 func (a *admin) accountDisconnect() *cobra.Command {
 	var number string
 	disconnect := func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
-		account, err := cell.Accounts.Disconnect(ctx, org, audit.Operator(), number, nil)
+		account, err := cell.Accounts.Disconnect(ctx, org, a.operator(), number, nil)
 		return one(accountColumns(), accountRow(account)...), err
 	}
 	command := a.about("disconnect", "Disconnect a number, and purge all its data", disconnect)
@@ -143,6 +142,13 @@ func (a *admin) accountDisconnect() *cobra.Command {
 func (a *admin) sealed(command *cobra.Command) *cobra.Command {
 	run := command.RunE
 	command.RunE = func(command *cobra.Command, args []string) error {
+		config, _, err := a.config()
+		if err != nil {
+			return err
+		}
+		if len(config.MasterKey) == 0 {
+			return errors.New("PARLEY_MASTER_KEY is not set: this command seals or opens secrets")
+		}
 		a.seals = true
 		return run(command, args)
 	}

@@ -138,7 +138,7 @@ func (a *admin) callbacksReprocess() *cobra.Command {
 		}
 		if filter, wanted := chosen.filter(items); wanted {
 			err = cells.Each(func(cell *app.Cell) error {
-				again, err := cell.Callbacks.Reprocess(ctx, filter)
+				again, err := cell.Callbacks.Reprocess(ctx, a.operator(), filter)
 				count += again
 				return err
 			})

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-chat/parley/internal/app"
-	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 )
@@ -23,7 +22,7 @@ func (a *admin) customerRestore() *cobra.Command {
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return printed{}, fmt.Errorf("--customer: %q is not the id of a customer", text)
 		}
-		customer, err := cell.Customers.Restore(ctx, org, audit.Operator(), id)
+		customer, err := cell.Customers.Restore(ctx, org, a.operator(), id)
 		return one([]string{"id", "name", "status"}, customer.ID, customer.Name, customer.Status), err
 	}
 	command := a.about("restore", "Restore an archived customer with the status it had", restore)

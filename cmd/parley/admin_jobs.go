@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -55,7 +57,7 @@ func (a *admin) jobsRetry() *cobra.Command {
 			if name != "" && cell.Name != name {
 				return nil
 			}
-			err := retry(ctx, cell, id)
+			err := a.retry(ctx, cell, id)
 			if fault.Of(err) == fault.ResourceNotFound {
 				return nil
 			}
@@ -73,14 +75,31 @@ func (a *admin) jobsRetry() *cobra.Command {
 	return command
 }
 
-// retry puts back a job, whose id is a number, or a row of a lane.
-func retry(ctx context.Context, cell *app.Cell, id string) error {
+// retry puts back a job, whose id is a number, or a row of a lane. The audit log of its organization says so.
+func (a *admin) retry(ctx context.Context, cell *app.Cell, id string) error {
 	if number, err := strconv.ParseInt(id, 10, 64); err == nil {
-		return cell.Jobs.Retry(ctx, number, cell.Clock.Now())
+		args, err := cell.Jobs.Retry(ctx, number, cell.Clock.Now())
+		if err != nil {
+			return err
+		}
+		var of struct {
+			Org *orgs.ID `json:"org"`
+		}
+		if err := json.Unmarshal([]byte(args), &of); err != nil {
+			return err
+		}
+		if of.Org == nil {
+			return nil // a job of no organization
+		}
+		return cell.Audit.Record(ctx, *of.Org, a.operator(), "job.retried", id, nil)
 	}
 	var row ids.Any
 	if err := row.UnmarshalText([]byte(id)); err != nil {
 		return fmt.Errorf("%q is neither the number of a job nor the id of a row", id)
 	}
-	return cell.Lanes.Retry(ctx, row)
+	org, err := cell.Lanes.Retry(ctx, row)
+	if err != nil {
+		return err
+	}
+	return cell.Audit.Record(ctx, org, a.operator(), "lane_row.retried", id, nil)
 }

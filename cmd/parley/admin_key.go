@@ -10,7 +10,6 @@ import (
 
 	"github.com/parley-chat/parley/internal/app"
 	"github.com/parley-chat/parley/internal/domain/apikeys"
-	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/clock"
 )
@@ -26,7 +25,7 @@ func (a *admin) keyCreate() *cobra.Command {
 		if err != nil {
 			return printed{}, err
 		}
-		key, secret, err := cell.Keys.Issue(ctx, org, audit.Operator(), apikeys.Draft{Name: name, ExpiresAt: expiresAt})
+		key, secret, err := cell.Keys.Issue(ctx, org, a.operator(), apikeys.Draft{Name: name, ExpiresAt: expiresAt})
 		return one([]string{"id", "api_key"}, key.ID, secret), err
 	})
 	command.Flags().StringVar(&name, "name", "", "what the key is for")
@@ -54,7 +53,7 @@ func (a *admin) keyRevoke() *cobra.Command {
 		if err := id.UnmarshalText([]byte(text)); err != nil {
 			return printed{}, fmt.Errorf("--key: %q is not the id of a key", text)
 		}
-		key, err := cell.Keys.Revoke(ctx, org, audit.Operator(), id)
+		key, err := cell.Keys.Revoke(ctx, org, a.operator(), id)
 		return one([]string{"id", "name", "revoked_at"}, key.ID, key.Name, clock.StampOrNil(key.RevokedAt)), err
 	})
 	command.Flags().StringVar(&text, "key", "", "the key's id")
@@ -86,11 +85,12 @@ func (a *admin) logsCommand() *cobra.Command {
 		}
 		entries, err := cell.Logs.List(ctx, org, limit)
 		out := printed{list: true, columns: []string{
-			"at", "request_id", "key_id", "method", "path", "route", "status", "code", "duration_us", "ip", "replayed",
+			"at", "request_id", "key_id", "method", "path", "route", "status", "code", "duration_us", "ip", "replayed", "count",
 		}}
 		for _, e := range entries {
 			out.rows = append(out.rows, []any{
 				clock.Stamp(e.ID.CreatedAt()), e.ID, e.KeyID, e.Method, e.Path, e.Route, e.Status, e.Code, e.Duration.Microseconds(), e.IP, e.Replayed,
+				e.Count,
 			})
 		}
 		return out, err

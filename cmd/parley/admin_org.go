@@ -32,7 +32,7 @@ func (a *admin) orgCreate() *cobra.Command {
 		if err != nil {
 			return printed{}, err
 		}
-		org, team, err := cell.Orgs.Create(ctx, audit.Operator(), draft)
+		org, team, err := cell.Orgs.Create(ctx, a.operator(), draft)
 		return one([]string{"id", "team_id"}, org.OrgID, team.ID), err
 	})
 	command.Flags().StringVar(&draft.Name, "name", "", "its name")
@@ -102,7 +102,7 @@ func (a *admin) orgSet() *cobra.Command {
 			words := strings.FieldsFunc(stopKeywords, func(r rune) bool { return r == ',' })
 			change.StopKeywords = &words
 		}
-		changed, err := cell.Orgs.Set(ctx, id, audit.Operator(), change)
+		changed, err := cell.Orgs.Set(ctx, id, a.operator(), change)
 		return printed{columns: organizationColumns(), rows: [][]any{organizationRow(changed)}}, err
 	})
 	org.add(command)
@@ -124,7 +124,7 @@ func (a *admin) orgSwitch(
 		if err != nil {
 			return printed{}, err
 		}
-		changed, err := verb(cell.Orgs, ctx, id, audit.Operator())
+		changed, err := verb(cell.Orgs, ctx, id, a.operator())
 		return printed{columns: organizationColumns(), rows: [][]any{organizationRow(changed)}}, err
 	})
 	org.add(command)
@@ -140,7 +140,7 @@ func (a *admin) orgMove() *cobra.Command {
 		if err != nil {
 			return printed{}, err
 		}
-		moved, err := cells.Move(ctx, id, to)
+		moved, err := cells.Move(ctx, id, a.operator(), to)
 		rows := int64(0)
 		for _, sum := range moved.Tables {
 			rows += sum.Rows

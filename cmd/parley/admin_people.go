@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-chat/parley/internal/app"
-	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 )
 
@@ -29,7 +28,7 @@ func (a *admin) about(use, short string, do func(ctx context.Context, cell *app.
 func (a *admin) teamCommand() *cobra.Command {
 	var name string
 	create := a.about("create", "Add a team", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
-		team, err := cell.Orgs.CreateTeam(ctx, org, audit.Operator(), name)
+		team, err := cell.Orgs.CreateTeam(ctx, org, a.operator(), name)
 		return one([]string{"id", "name"}, team.ID, team.Name), err
 	})
 	create.Flags().StringVar(&name, "name", "", "its name")
@@ -54,7 +53,7 @@ func (a *admin) userCommand() *cobra.Command {
 				return printed{}, fmt.Errorf("--team: %q is not the id of a team", team)
 			}
 		}
-		user, err := cell.Orgs.CreateUser(ctx, org, audit.Operator(), member, name, email)
+		user, err := cell.Orgs.CreateUser(ctx, org, a.operator(), member, name, email)
 		return one([]string{"id", "name", "email"}, user.ID, user.Name, user.Email), err
 	})
 	create.Flags().StringVar(&name, "name", "", "their name")

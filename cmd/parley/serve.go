@@ -51,11 +51,14 @@ func (p *program) migrateCommand() *cobra.Command {
 		Short: "Bring the directory and every cell to the current schema; safe to run twice and while the old version serves",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			cells, err := p.openCells(command.Context(), false)
+			cells, err := p.openCells(command.Context(), true)
 			if err != nil {
 				return err
 			}
 			defer cells.Close()
+			if err := cells.CheckKeys(command.Context(), false); err != nil {
+				return err
+			}
 			return cells.Migrate(command.Context(), func(name string, applied int) {
 				fmt.Fprintf(p.stdout, "%s: %d migrations applied\n", name, applied)
 			})

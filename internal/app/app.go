@@ -104,7 +104,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, Version: Version,
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
 	})
-	a.ingress = a.cells.Ingress(logger)
+	a.ingress = a.cells.Ingress(logger, config.TrustedProxies...)
 	a.metrics.Registerer().MustRegister(a.ingress)
 	return a, err
 }

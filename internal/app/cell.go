@@ -32,8 +32,13 @@ type Cell struct {
 	upkeepDB *postgres.DB
 	// workDB is the pool of background work. It connects only when there is work.
 	workDB *postgres.DB
+	expiry *postgres.Expiry
 	workMetrics
 
+	// key is nil in a command without a master key.
+	key *keyCheck
+	// keyed is closed once the master key was checked.
+	keyed          chan struct{}
 	synced, jumped atomic.Bool
 }
 
@@ -46,7 +51,9 @@ type CellConfig struct {
 	Directory *directory.Directory
 	Ring      *sealed.Keyring
 	Posts     *safehttp.Client
-	Provider  provider.Port
+	// HostRate is how many posts a second an organization makes to one host.
+	HostRate int
+	Provider provider.Port
 	// Bucket is where files are stored, nil stores none; MediaURL is the start of their public URLs.
 	Bucket   *bucket.Bucket
 	MediaURL string
@@ -67,7 +74,7 @@ const (
 // OpenCell builds a cell without waiting for its database.
 func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	db, err := postgres.Open(ctx, postgres.Config{
-		URL: config.URL, Name: "parley " + config.Name, MaxConns: config.Conns,
+		URL: config.URL, Name: "parley " + config.Name, MaxConns: config.Conns, Shared: true,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
@@ -87,12 +94,17 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cell{url: config.URL, clock: clock.NewSynced(), upkeepDB: upkeepDB, workDB: workDB}
+	c := &Cell{url: config.URL, clock: clock.NewSynced(), upkeepDB: upkeepDB, workDB: workDB, keyed: make(chan struct{})}
+	c.expiry = postgres.NewExpiry(upkeepDB, schema.Partitioned())
 	c.Cell, err = cell.New(cell.Deps{
 		Name: config.Name, DB: db, LogDB: upkeepDB, WorkDB: workDB, Clock: c.clock, Directory: config.Directory,
-		Ring: config.Ring, Posts: config.Posts, Provider: config.Provider, Logger: config.Logger,
+		Ring: config.Ring, Posts: config.Posts, HostRate: config.HostRate, Provider: config.Provider, Logger: config.Logger,
 		EchoWait: config.EchoWait, Bucket: config.Bucket, MediaURL: config.MediaURL,
 	})
+	if err != nil {
+		return nil, err
+	}
+	c.key, err = newKeyCheck(upkeepDB, config.Ring)
 	return c, err
 }
 
@@ -159,6 +171,8 @@ func (c *Cell) unready(ctx context.Context) string {
 		return "partitions are running out: run `parley migrate`, and keep a `parley work` running"
 	case !c.synced.Load():
 		return "the clock was not yet compared with the database's"
+	case !c.hasKey():
+		return "the master key was not yet checked"
 	case c.jumped.Load():
 		return "the clock jumped against the database's: check time synchronization"
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
 			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
-			Ring: ring, Posts: posts, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
+			Ring: ring, Posts: posts, HostRate: config.WebhookRate, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
 			EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
 		})
 		if err != nil {
@@ -166,12 +167,14 @@ func (c Config) refuseBeforeFold(ctx context.Context, names []string) error {
 }
 
 // Ingress is the handler of the provider's callbacks for these cells.
-func (c *Cells) Ingress(logger *slog.Logger) *callbacks.Ingress {
+func (c *Cells) Ingress(logger *slog.Logger, trusted ...netip.Prefix) *callbacks.Ingress {
 	served := map[string]*cell.Cell{}
 	for name, open := range c.all {
 		served[name] = open.Cell
 	}
-	return callbacks.New(callbacks.Deps{Cells: served, Directory: c.Directory, Provider: c.Provider, Logger: logger})
+	return callbacks.New(callbacks.Deps{
+		Cells: served, Directory: c.Directory, Provider: c.Provider, TrustedProxies: trusted, Logger: logger,
+	})
 }
 
 // Close closes every connection.

@@ -35,6 +35,7 @@ type Config struct {
 	MasterKey      []telemetry.Secret `env:"MASTER_KEY"`
 	WebhookNets    []netip.Prefix     `env:"WEBHOOK_ALLOW_NETWORKS"`
 	WebhookCAFile  string             `env:"WEBHOOK_CA_FILE"`
+	WebhookRate    int                `env:"WEBHOOK_HOST_RATE" envDefault:"500"`
 	ProviderURL    string             `env:"PROVIDER_BASE_URL"`
 	ProviderAPI    string             `env:"PROVIDER_VERSION"`
 	ProviderAppID  string             `env:"PROVIDER_APP_ID"`
@@ -105,7 +106,7 @@ func humanType(kind reflect.Type) string {
 	switch kind {
 	case reflect.TypeFor[[]netip.Prefix](), reflect.TypeFor[netip.Prefix]():
 		return "list of networks like 10.0.0.0/8,192.168.0.0/16"
-	case reflect.TypeFor[int32]():
+	case reflect.TypeFor[int32](), reflect.TypeFor[int]():
 		return "number"
 	default:
 		return "value"
@@ -149,6 +150,9 @@ func (c Config) posts() (*safehttp.Client, error) {
 func (c Config) checkWebhooks() error {
 	if _, err := c.posts(); err != nil {
 		return fmt.Errorf("%sWEBHOOK_CA_FILE or WEBHOOK_ALLOW_NETWORKS: %w", Prefix, err)
+	}
+	if c.WebhookRate < 1 {
+		return fmt.Errorf("%sWEBHOOK_HOST_RATE: must be 1 or more", Prefix)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"runtime"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/platform/bucket"
+	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
+	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/schema"
 )
 
@@ -43,6 +46,7 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		findings = append(findings, doctorCell(ctx, name, databases[name])...)
 	}
+	findings = append(findings, doctorKeys(ctx, config)...)
 	findings = append(findings, doctorRedis(ctx, config), doctorBucket(ctx, config), doctorMediaHost(ctx, config), doctorProvider(ctx, config))
 	return append(findings, doctorNumbers(ctx, config)...)
 }
@@ -107,7 +111,48 @@ func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
 	if err != nil || ahead < postgres.PartitionsNeeded {
 		partitions.Fix = "run `parley migrate`, and keep a `parley work` running"
 	}
-	return append(findings, partitions)
+	return append(findings, partitions, doctorExpiry(ctx, db, name("expiry")))
+}
+
+// doctorExpiry compares the clock with the last round of expiry.
+func doctorExpiry(ctx context.Context, db *postgres.DB, name string) Finding {
+	finding := Finding{Name: name, Found: "its last round agrees with the clock"}
+	synced := clock.NewSynced()
+	_, err := db.SyncClock(ctx, synced)
+	last, failed := db.LastRound(ctx)
+	if err = errors.Join(err, failed); err == nil {
+		err = postgres.CheckRound(last, synced.Now(), 0)
+	}
+	switch {
+	case errors.Is(err, postgres.ErrClockAhead):
+		finding.Found = oneLine(err)
+		finding.Fix = "compare the time of the database's machine with another; if it is right, run `parley admin clock confirm`"
+	case err != nil:
+		finding.Found, finding.Fix = oneLine(err), "start PostgreSQL"
+	}
+	return finding
+}
+
+// doctorKeys opens what the cells have stored under the master keys. It says nothing about settings and
+// databases that the other checks report.
+func doctorKeys(ctx context.Context, config Config) []Finding {
+	if config.Check() != nil {
+		return nil
+	}
+	cells, err := OpenCells(ctx, config, CellsConfig{All: true, Conns: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil
+	}
+	defer cells.Close()
+	finding := Finding{Name: "master key", Found: "opens what is stored"}
+	switch err := cells.CheckKeys(ctx, false); {
+	case errors.Is(err, sealed.ErrOtherKey):
+		finding.Found = "does not open what is stored"
+		finding.Fix = "add the key that sealed it to PARLEY_MASTER_KEY, after the newest; then run `parley admin reseal`"
+	case err != nil:
+		return nil
+	}
+	return []Finding{finding}
 }
 
 // doctorBucket writes, reads and deletes a small file.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -28,9 +29,9 @@ type Moved struct {
 // in the directory, open it there. Only requests of that organization are refused meanwhile. A
 // failure before the change in the directory leaves the organization in its old cell. After a later
 // failure, running the move again finishes it. Background work purges the old rows after an hour.
-func (c *Cells) Move(ctx context.Context, org orgs.ID, to string) (moved Moved, err error) {
+func (c *Cells) Move(ctx context.Context, org orgs.ID, by audit.Principal, to string) (moved Moved, err error) {
 	err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {
-		moved, err = c.move(ctx, org, to)
+		moved, err = c.move(ctx, org, by, to)
 		return err
 	})
 	if errors.Is(err, postgres.ErrBusy) {
@@ -39,7 +40,7 @@ func (c *Cells) Move(ctx context.Context, org orgs.ID, to string) (moved Moved, 
 	return moved, err
 }
 
-func (c *Cells) move(ctx context.Context, org orgs.ID, to string) (Moved, error) {
+func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to string) (Moved, error) {
 	home, err := c.Directory.HomeOf(ctx, org)
 	if errors.Is(err, directory.ErrUnknown) {
 		return Moved{}, fault.New(fault.ResourceNotFound, "There is no organization with that id.")
@@ -59,11 +60,13 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, to string) (Moved, error)
 	if source == target {
 		return moved, target.open(ctx, org, home.Epoch)
 	}
-	if err := prepare(ctx, source, target, org); err != nil {
+	if err := prepare(ctx, source, target, org, home.Epoch); err != nil {
 		return moved, err
 	}
 	began := c.clock.Now()
-	if err := source.freeze(ctx, org); err != nil {
+	if frozen, err := source.freeze(ctx, org); frozen && err != nil {
+		return moved, c.stay(ctx, org, source, home, err)
+	} else if err != nil {
 		return moved, err
 	}
 	moved.Tables, err = postgres.CopyOrg(ctx, source.DB, target.DB, org, schema.Tenant())
@@ -77,7 +80,7 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, to string) (Moved, error)
 		return moved, fmt.Errorf("the organization lives in %s and is not open yet, run the move again: %w", to, err)
 	}
 	moved.Paused = c.clock.Now().Sub(began)
-	return moved, target.recordMove(ctx, org, moved)
+	return moved, target.Audit.Record(ctx, org, by, "org.moved", org.String(), map[string]any{"from": moved.From, "to": moved.To})
 }
 
 // stay opens the organization in its old cell, if the directory still names that cell. When the
@@ -91,17 +94,29 @@ func (c *Cells) stay(ctx context.Context, org orgs.ID, source *Cell, home direct
 	return errors.Join(fmt.Errorf("the organization stays in %s: %w", source.Name, cause), source.open(ctx, org, home.Epoch))
 }
 
-func (c *Cell) recordMove(ctx context.Context, org orgs.ID, moved Moved) error {
-	_, err := postgres.InTx(ctx, c.DB, org, func(tx *postgres.Tx) (struct{}, error) {
-		return struct{}{}, c.Audit.RecordTx(ctx, tx, audit.Operator(), "org.moved", org.String(),
-			map[string]any{"from": moved.From, "to": moved.To})
-	})
-	return err
-}
+const sqlCopyOf = `
+SELECT epoch, frozen_at IS NULL AS open
+FROM organizations
+WHERE org_id = @org`
 
 // prepare creates the source's partitions at the target, and deletes rows of the organization that
-// a failed move left there.
-func prepare(ctx context.Context, source, target *Cell, org orgs.ID) error {
+// a failed move left there. It refuses a target whose rows are in use, or newer than those of the source: the
+// directory or the source may have been restored from an old backup.
+func prepare(ctx context.Context, source, target *Cell, org orgs.ID, epoch int64) error {
+	type copied struct {
+		Epoch int64
+		Open  bool
+	}
+	there, err := postgres.Many[copied](ctx, target.upkeepDB.System("move"), sqlCopyOf, postgres.Args{"org": org})
+	if err != nil {
+		return err
+	}
+	for _, one := range there {
+		if one.Open || one.Epoch > epoch {
+			return fmt.Errorf("cell %s has rows of this organization that are in use or newer (epoch %d, here %d): nothing was moved or deleted",
+				target.Name, one.Epoch, epoch)
+		}
+	}
 	if err := target.upkeepDB.CopyPartitions(ctx, source.upkeepDB, schema.Partitioned()); err != nil {
 		return err
 	}
@@ -120,32 +135,88 @@ SET frozen_at = NULL,
 WHERE org_id = @org_id`
 )
 
+// freezeWait bounds how long a move waits for transactions that began before it: a request with its commit takes at
+// most 25 s.
+const freezeWait = 25 * time.Second
+
 // freeze returns when no transaction can write to the organization any more. It deletes the
-// organization's lanes; a drainer of one of them stops at its next heartbeat.
-func (c *Cell) freeze(ctx context.Context, org orgs.ID) error {
-	_, err := postgres.InClosingTx(ctx, c.DB, "freeze", func(tx *postgres.Tx) (int64, error) {
-		// Transactions that began before are waited for: a request with its commit takes at most 25 s.
-		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '25s'`, nil); err != nil {
-			return 0, err
+// organization's lanes; a drainer of one of them stops at its next heartbeat. It takes the lock of the organization's
+// transactions. It polls pg_locks for those that cross organizations: taking their lock would make every later one
+// queue behind the move. After an error frozen tells whether the organization must be opened again.
+func (c *Cell) freeze(ctx context.Context, org orgs.ID) (frozen bool, err error) {
+	closing := func(reason string, verb func(tx *postgres.Tx) error) error {
+		_, err := postgres.InClosingTx(ctx, c.DB, reason, func(tx *postgres.Tx) (struct{}, error) {
+			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '25s'`, nil); err != nil {
+				return struct{}{}, err
+			}
+			if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '30s'`, nil); err != nil {
+				return struct{}{}, err
+			}
+			return struct{}{}, verb(tx)
+		})
+		return err
+	}
+	err = closing("freeze", func(tx *postgres.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(organization_lock(@org))`, postgres.Args{"org": org}); err != nil {
+			return err
 		}
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '30s'`, nil); err != nil {
-			return 0, err
-		}
-		if _, err := tx.Exec(ctx, `SELECT close_organization(@org)`, postgres.Args{"org": org}); err != nil {
-			return 0, err
-		}
-		frozen, err := tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
-		if err != nil {
-			return 0, err
-		}
-		return frozen, c.Lanes.DissolveTx(ctx, tx, org)
+		_, err := tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
+		return err
 	})
+	if err != nil {
+		return false, err
+	}
+	if err := c.awaitSystemTransactions(ctx); err != nil {
+		return true, err
+	}
+	return true, closing("dissolve lanes", func(tx *postgres.Tx) error { return c.Lanes.DissolveTx(ctx, tx, org) })
+}
+
+// Every transaction that crosses organizations holds this lock, shared (enter_all_organizations).
+const sqlSystemTransactions = `
+SELECT DISTINCT virtualtransaction
+FROM pg_locks
+WHERE locktype = 'advisory'
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND classid = 0
+  AND objid = 0
+  AND objsubid = 1
+  AND granted`
+
+// awaitSystemTransactions returns when the transactions that cross organizations, and are open now, have ended.
+func (c *Cell) awaitSystemTransactions(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, freezeWait)
+	defer cancel()
+	open := func() ([]string, error) {
+		return postgres.Many[string](ctx, c.DB.System("transactions before a freeze"), sqlSystemTransactions, nil)
+	}
+	before, err := open()
+	for err == nil && len(before) > 0 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d transactions did not end: %w", len(before), ctx.Err())
+		case <-time.After(freezePoll):
+		}
+		var now []string
+		now, err = open()
+		before = slices.DeleteFunc(before, func(one string) bool { return !slices.Contains(now, one) })
+	}
 	return err
 }
+
+const freezePoll = 10 * time.Millisecond
 
 // open lets requests in again, and creates the organization's lanes and jobs from its rows.
 func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
 	_, err := postgres.InFirstTx(ctx, c.DB, org, func(tx *postgres.Tx) (int64, error) {
+		// A queue of millions is restored by one statement.
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '60s'`, nil); err != nil {
+			return 0, err
+		}
+		// No transaction of the organization adds to its lanes while they are made again.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(organization_lock(@org_id))`, nil); err != nil {
+			return 0, err
+		}
 		opened, err := tx.Exec(ctx, sqlOpen, postgres.Args{"epoch": epoch})
 		if err != nil {
 			return 0, err
@@ -180,10 +251,20 @@ func (c *Cells) purgeMoved(ctx context.Context, from *Cell) (purged int, err err
 		if home.Cell == from.Name {
 			continue // frozen by a move that failed: the operator runs it again
 		}
-		if err := postgres.PurgeOrg(ctx, from.upkeepDB, org, schema.Tenant()); err != nil {
+		// A move back to this cell must not meet the purge.
+		err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {
+			if home, err := c.Directory.HomeOf(ctx, org); err != nil || home.Cell == from.Name {
+				return err
+			}
+			err := postgres.PurgeOrg(ctx, from.upkeepDB, org, schema.Tenant())
+			if err == nil {
+				purged++
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, postgres.ErrBusy) {
 			return purged, err
 		}
-		purged++
 	}
 	return purged, nil
 }

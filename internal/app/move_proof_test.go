@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/audit"
 )
 
 // TestMove_LargeOrganization_NeighbourStaysFast moves an organization of many rows while another
@@ -38,7 +40,7 @@ func TestMove_LargeOrganization_NeighbourStaysFast(t *testing.T) { //nolint:para
 	for range rounds {
 		quiet := neighbour.load(t, 16, pace, span, nil, refused)
 		during := neighbour.load(t, 16, pace, 0, func() {
-			moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
+			moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 			require.NoError(t, err)
 			require.EqualValues(t, rows, moved.Tables["labels"].Rows)
 			mover.cell = moved.To

@@ -1,7 +1,11 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,12 +22,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
 	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/internal/testkit/proof"
+	"github.com/parley-chat/parley/schema"
 )
 
 // fixture is a process with two cells, and its API.
@@ -46,6 +54,7 @@ func (f *fixture) start(t *testing.T) {
 	config := app.ReadConfig(map[string]string{
 		"PARLEY_DATABASE_URL": f.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": f.urls["second"],
 		"PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": "8",
+		"PARLEY_PROVIDER_APP_ID": "1", "PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 	})
 	config.Dev = true
 	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
@@ -201,7 +210,7 @@ func TestMove_ConcurrentWrites_NoneAreLost(t *testing.T) {
 		})
 	}
 	for range 4 { // to the other cell and back, twice
-		moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
+		moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 		require.NoError(t, err)
 		require.Greater(t, moved.Tables["labels"].Rows, int64(filled-1))
 		mover.cell = moved.To
@@ -234,13 +243,13 @@ func TestMove_RunAgain_FinishesTheMove(t *testing.T) {
 	mover := f.tenant(t)
 	mover.fill(t, 100)
 	from, to := mover.cell, mover.elsewhere()
-	first, err := f.cells.Move(t.Context(), mover.id, to)
+	first, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, first.Tables["organizations"].Rows)
 	require.EqualValues(t, 1, first.Tables["api_keys"].Rows)
 	require.EqualValues(t, 2, first.Tables["audit_log"].Rows)
 
-	again, err := f.cells.Move(t.Context(), mover.id, to)
+	again, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
 	require.NoError(t, err)
 	require.Equal(t, to, again.From, "it is in that cell already")
 
@@ -249,14 +258,83 @@ func TestMove_RunAgain_FinishesTheMove(t *testing.T) {
 	shut, err := mover.ask(t.Context(), http.MethodGet, "/labels", "")
 	require.NoError(t, err)
 	require.Equal(t, 503, shut.status)
-	_, err = f.cells.Move(t.Context(), mover.id, to)
+	_, err = f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
 	require.NoError(t, err)
 	open := mover.askUntilServed(t, http.MethodGet, "/labels", "")
 	require.Equal(t, 200, open.status)
 
-	back, err := f.cells.Move(t.Context(), mover.id, from)
+	back, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), from)
 	require.NoError(t, err, "old rows at the source do not prevent a move back")
 	require.EqualValues(t, 100, back.Tables["labels"].Rows)
+}
+
+// A directory that was restored from an old backup may name the wrong cell. A move then meets rows at its target that
+// are in use, or newer: it deletes none of them.
+func TestMove_TargetOpenOrNewer_RefusedAndKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	mover := f.tenant(t)
+	mover.fill(t, 10)
+	from, to := mover.cell, mover.elsewhere()
+	_, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
+	require.NoError(t, err)
+	for name, change := range map[string]string{
+		"open":  `UPDATE organizations SET frozen_at = NULL WHERE org_id = $1`,
+		"newer": `UPDATE organizations SET frozen_at = now(), epoch = 1000 WHERE org_id = $1`,
+	} {
+		f.sql(t, from, change, mover.id.String())
+		_, err = f.cells.Move(t.Context(), mover.id, audit.Operator(), from)
+		require.ErrorContains(t, err, "in use or newer", name)
+		require.NoError(t, f.cells.Each(func(cell *app.Cell) error {
+			labels, err := postgres.One[int](t.Context(), cell.DB.System("test"), `SELECT count(*) FROM labels WHERE org_id = @org`,
+				postgres.Args{"org": mover.id})
+			require.Equal(t, 10, labels, "%s: cell %s", name, cell.Name)
+			return err
+		}))
+		require.Equal(t, 200, mover.askUntilServed(t, http.MethodGet, "/labels", "").status)
+	}
+	f.sql(t, from, `UPDATE organizations SET frozen_at = NULL WHERE org_id = $1`, mover.id.String())
+	require.NoError(t, f.cells.Each(func(cell *app.Cell) error {
+		require.ErrorIs(t, postgres.PurgeOrg(t.Context(), cell.DB, mover.id, schema.Tenant()), postgres.ErrInUse)
+		return nil
+	}))
+}
+
+// A move waits for transactions that cross organizations and began before it. Those that begin later do not wait for
+// the move, because every organization needs them.
+func TestMove_SystemTransactionOpen_OthersDoNotWait(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	mover := f.tenant(t)
+	var home *app.Cell
+	require.NoError(t, f.cells.Each(func(cell *app.Cell) error {
+		if cell.Name == mover.cell {
+			home = cell
+		}
+		return nil
+	}))
+	frozen := func(tx postgres.Scope) bool {
+		frozen, err := postgres.One[bool](t.Context(), tx, `SELECT frozen_at IS NOT NULL FROM organizations WHERE org_id = @org`,
+			postgres.Args{"org": mover.id})
+		require.NoError(t, err)
+		return frozen
+	}
+	moved := make(chan error, 1)
+	_, err := postgres.InSystemTx(t.Context(), home.DB, "test", func(tx *postgres.Tx) (struct{}, error) {
+		go func() {
+			_, err := f.cells.Move(context.WithoutCancel(t.Context()), mover.id, audit.Operator(), mover.elsewhere())
+			moved <- err
+		}()
+		require.Eventually(t, func() bool { return frozen(tx) }, 20*time.Second, 10*time.Millisecond)
+		for range 3 {
+			_, err := postgres.InSystemTx(t.Context(), home.DB, "test", func(tx *postgres.Tx) (bool, error) { return frozen(tx), nil })
+			require.NoError(t, err, "another transaction does not wait")
+		}
+		require.Empty(t, moved, "the move waits")
+		return struct{}{}, nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, <-moved)
 }
 
 func TestMove_FourAtOnce_OneMovesOthersAreRefused(t *testing.T) {
@@ -270,7 +348,7 @@ func TestMove_FourAtOnce_OneMovesOthersAreRefused(t *testing.T) {
 		results := make(chan error, 4)
 		for range 4 {
 			go func() {
-				_, err := f.cells.Move(context.WithoutCancel(t.Context()), mover.id, to)
+				_, err := f.cells.Move(context.WithoutCancel(t.Context()), mover.id, audit.Operator(), to)
 				results <- err
 			}()
 		}
@@ -295,13 +373,13 @@ func TestMove_DirectoryUpdateFails_OrganizationStays(t *testing.T) {
 	mover := f.tenant(t)
 	mover.fill(t, 100)
 	f.sql(t, "main", `ALTER TABLE directory.org_routes ADD CONSTRAINT stuck CHECK (epoch = 1)`)
-	_, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	_, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 	require.ErrorContains(t, err, "stays in "+mover.cell)
 	made := mover.askUntilServed(t, http.MethodPost, "/labels", `{"name":"still here"}`)
 	require.Equal(t, 201, made.status, "%v", made.body)
 
 	f.sql(t, "main", `ALTER TABLE directory.org_routes DROP CONSTRAINT stuck`)
-	moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
+	moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 	require.NoError(t, err)
 	require.EqualValues(t, 101, moved.Tables["labels"].Rows)
 }
@@ -316,11 +394,50 @@ func TestMove_ProcessWithCachedRoute_FindsTheNewCell(t *testing.T) {
 	for range 3 {
 		seen := late.askUntilServed(t, http.MethodGet, "/labels", "")
 		require.Equal(t, 200, seen.status)
-		moved, err := f.cells.Move(t.Context(), mover.id, mover.elsewhere())
+		moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 		require.NoError(t, err)
 		mover.cell = moved.To
 		made, err := late.ask(t.Context(), http.MethodPost, "/labels", `{"name":"in `+moved.To+" "+moved.From+`"}`)
 		require.NoError(t, err)
 		require.Contains(t, []int{201, 409}, made.status, "the first request after the move reaches the new cell: %v", made.body)
+	}
+}
+
+// After a move the copy of the organization in its old cell stays frozen until it is purged. A process that
+// has the old route in its cache must not answer callbacks with 503 until then.
+func TestMove_IngressWithCachedRoute_StoresInTheNewCell(t *testing.T) {
+	t.Parallel()
+	const number = "100000000000042"
+	f := newFixture(t)
+	mover := f.tenant(t)
+	require.NoError(t, f.cells.Each(func(home *app.Cell) error {
+		if home.Name != mover.cell {
+			return nil
+		}
+		_, err := home.Accounts.Attach(t.Context(), mover.id, audit.Operator(),
+			accounts.Draft{BusinessAccountID: "200000000000042", PhoneNumberID: number, Token: provider.NewToken(canary.Token)},
+			provider.NumberState{Phone: "+351210000042", Status: provider.NumberConnected}, home.Clock.Now())
+		return err
+	}))
+	second := &fixture{urls: f.urls}
+	second.start(t)
+	ingress := second.cells.Ingress(canary.Logger(t))
+	body := []byte(`{"object":"chat_business_account","entry":[{"id":"200000000000042","changes":[{"field":"messages","value":{` +
+		`"metadata":{"phone_number_id":"` + number + `"},"statuses":[{"id":"wamid.1","status":"read","timestamp":"1773480413"}]}}]}]}`)
+	mac := hmac.New(sha256.New, []byte(canary.AppSecret))
+	mac.Write(body)
+	push := func() int {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/provider/callbacks", bytes.NewReader(body))
+		request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		answer := httptest.NewRecorder()
+		ingress.ServeHTTP(answer, request)
+		return answer.Code
+	}
+	require.Equal(t, http.StatusOK, push())
+	for range 3 {
+		moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
+		require.NoError(t, err)
+		mover.cell = moved.To
+		require.Equal(t, http.StatusOK, push())
 	}
 }

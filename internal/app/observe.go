@@ -45,6 +45,12 @@ func (c *Cell) register(registerer prometheus.Registerer) {
 		func() float64 { return float64(c.DB.Stat().EmptyAcquireCount()) })
 	counter("parley_database_acquire_wait_seconds_total", "Time spent waiting for a connection.",
 		func() float64 { return c.DB.Stat().EmptyAcquireWaitTime().Seconds() })
+	gauge("parley_expiry_halted", "1 while nothing expires because the clock is ahead.", func() float64 {
+		if c.expiry.Halted() {
+			return 1
+		}
+		return 0
+	})
 	counter("parley_apilog_dropped_total", "API log entries lost because the database was down.",
 		func() float64 { return float64(c.Logs.Dropped()) })
 	prometheus.WrapRegistererWith(prometheus.Labels{"cell": c.Name}, registerer).MustRegister(&c.workMetrics)

@@ -69,6 +69,9 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.answer(operator, health, a.operator()) })
+	for _, one := range a.cells.all {
+		group.Go(func() error { return one.awaitKey(ctx, a.logger) })
+	}
 	group.Go(func() error {
 		defer stopOperator()
 		defer a.keepCells(background, stopBackground, roles.Work)()
@@ -145,7 +148,13 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 		if work {
 			tasks.Go(func() { c.keepCounting(ctx, a.logger) })
 			tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
-			tasks.Go(func() { c.keepWorking(ctx, a.logger) })
+			tasks.Go(func() {
+				select {
+				case <-c.keyed:
+					c.keepWorking(ctx, a.logger)
+				case <-ctx.Done():
+				}
+			})
 		}
 		logs.Go(c.Logs.Run)
 	}

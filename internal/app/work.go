@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *Cells) keepTables(ctx context.Context, cell *Cell, logger *slog.Logger)
 		if err := cell.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
 			logger.ErrorContext(ctx, "partitions.not_made", "cell", cell.Name, "error", err)
 		}
-		dropped, err := cell.upkeepDB.DropExpired(ctx, schema.Partitioned(), cell.clock.Now())
+		dropped, err := cell.expire(ctx)
 		if err != nil {
 			logger.ErrorContext(ctx, "partitions.not_dropped", "cell", cell.Name, "error", err)
 		}
@@ -66,6 +67,33 @@ func (c *Cells) keepTables(ctx context.Context, cell *Cell, logger *slog.Logger)
 			logger.InfoContext(ctx, "organizations.purged", "cell", cell.Name, "organizations", purged)
 		}
 	})
+}
+
+// expire drops expired partitions and rows that wait for what was in them, once the clock was compared with the database's.
+func (c *Cell) expire(ctx context.Context) ([]string, error) {
+	if !c.synced.Load() || c.jumped.Load() {
+		return nil, nil
+	}
+	dropped, err := c.expiry.Round(ctx, c.clock.Now(), c.clock.Elapsed())
+	if err != nil {
+		return dropped, err // the clock may be wrong
+	}
+	_, err = c.Webhooks.ExpireWaiting(ctx)
+	return dropped, err
+}
+
+// ConfirmClock lets expiry go on after a jump of the clock: it stores the current time as that of the last
+// round. It returns the time of the last round, nil if there was none, and the current time.
+func (c *Cell) ConfirmClock(ctx context.Context) (last *time.Time, now time.Time, err error) {
+	if !c.synced.Load() {
+		return nil, now, errors.New("the database did not answer with its time")
+	}
+	now = c.clock.Now()
+	last, err = c.upkeepDB.LastRound(ctx)
+	if err != nil {
+		return nil, now, err
+	}
+	return last, now, c.upkeepDB.StoreRound(ctx, now)
 }
 
 const (

@@ -36,7 +36,7 @@ func domain() map[string][]string {
 		"events":            {},
 		"customers":         {"orgs", "events", "audit"},
 		"accounts":          {"orgs", "customers", "audit"},
-		"callbacks":         {"orgs", "accounts"},
+		"callbacks":         {"orgs", "accounts", "audit"},
 		"templates":         {"orgs", "accounts"},
 		"media":             {"orgs", "accounts"},
 		"webhooks":          {"orgs", "accounts", "events", "audit"},

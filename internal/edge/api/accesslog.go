@@ -3,11 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -34,6 +30,7 @@ func (a *API) record(c *call, out sent, took time.Duration) {
 	c.cell.Logs.Add(apilogs.Entry{
 		OrgID: c.caller.OrgID, ID: c.id, KeyID: c.caller.KeyID, Method: c.request.Method, Path: c.request.URL.Path, Route: pattern,
 		Status: out.status, Code: string(out.code), Duration: took, IP: c.ip, UserAgent: c.request.UserAgent(), Replayed: c.replayed,
+		Flood: c.guessed,
 	})
 }
 
@@ -86,33 +83,4 @@ func (a *API) trace(ctx context.Context, route *route, header http.Header) (cont
 	ctx, span := a.Tracer.Start(ctx, route.method+" "+route.path, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithLinks(trace.LinkFromContext(telemetry.Extract(ctx, header))))
 	return ctx, span.End
-}
-
-// clientIP is the address of the peer. Behind trusted proxies it is the address that the outermost of
-// them saw. Entries of X-Forwarded-For before that one are ignored, because a caller can forge them.
-func clientIP(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	peer, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Addr{}
-	}
-	peer = peer.Unmap().WithZone("")
-	if len(trusted) == 0 {
-		return peer
-	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, hop := range slices.Backward(hops) {
-		if !slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(peer) }) {
-			return peer
-		}
-		next, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
-			return peer
-		}
-		peer = next.Unmap().WithZone("")
-	}
-	return peer
 }

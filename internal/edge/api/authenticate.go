@@ -13,6 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/idempotency"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/ratelimit"
 )
 
 const scheme = "Bearer "
@@ -29,7 +30,14 @@ func (a *API) byKey(c *call) error {
 	if err != nil {
 		return a.countBadKey(c, err)
 	}
-	route, err := a.Directory.Find(c.ctx(), directory.APIKey, hash)
+	route, cached := a.Directory.Cached(directory.APIKey, hash)
+	if !cached {
+		// A key that this process has not seen is looked up only while its address has guesses left.
+		if err := a.refuseGuess(c, a.Guesses.Peek(guessBucket(c.ip))); err != nil {
+			return err
+		}
+		route, err = a.Directory.Reread(c.ctx(), directory.APIKey, hash)
+	}
 	if err == nil {
 		err = a.enterCell(c, route, hash)
 	}
@@ -76,15 +84,23 @@ func (a *API) countBadKey(c *call, err error) error {
 	if err == nil || errorType(fault.Of(err)) != authenticationError {
 		return err
 	}
-	if guess := a.Guesses.Spend(guessBucket(c.ip)); !guess.Allowed {
-		c.bucket = &guess
-		return &fault.Error{
-			Code:       fault.RateLimitExceeded,
-			Message:    "Too many requests with a bad API key from this address. Check the key, then retry after the time given in Retry-After.",
-			RetryAfter: guess.RetryAfter,
-		}
+	if refused := a.refuseGuess(c, a.Guesses.Spend(guessBucket(c.ip))); refused != nil {
+		return refused
 	}
 	return err
+}
+
+// refuseGuess answers 429 when the address of the caller has no guesses left.
+func (a *API) refuseGuess(c *call, guess ratelimit.Decision) error {
+	if guess.Allowed {
+		return nil
+	}
+	c.bucket, c.guessed = &guess, true
+	return &fault.Error{
+		Code:       fault.RateLimitExceeded,
+		Message:    "Too many requests with a bad API key from this address. Check the key, then retry after the time given in Retry-After.",
+		RetryAfter: guess.RetryAfter,
+	}
 }
 
 // guessBucket is the key of the bucket that limits bad keys: the IPv4 address, or the IPv6 network

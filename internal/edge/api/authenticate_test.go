@@ -126,13 +126,44 @@ func TestAuthentication_ManyBadKeys_LimitedPerAddress(t *testing.T) {
 	t.Parallel()
 	s := apitest.With(t, apitest.Options{Guesses: ratelimit.Limit{PerSecond: 1, Burst: 5}})
 	client := s.Client(t)
+	require.Equal(t, 200, client.Get(t, "/me").Status)
 	for range 5 {
 		require.Equal(t, 401, s.Anonymous().Get(t, "/me").Status)
 	}
 	answer := s.Anonymous().Get(t, "/me")
 	requireRefusal(t, refusal{429, "rate_limit_error", "rate_limit_exceeded", ""}, answer)
 	require.Equal(t, "1", answer.Header.Get("Retry-After"))
-	require.Equal(t, 200, client.Get(t, "/me").Status, "good keys from the same address still work")
+	require.Equal(t, 200, client.Get(t, "/me").Status, "keys that worked before still work from the same address")
+	_, fresh := s.Key(t, client.Org)
+	require.Equal(t, 429, client.WithKey(fresh).Get(t, "/me").Status, "a key that was never seen is not looked up in the directory")
 	s.Clock.Move(time.Second)
+	require.Equal(t, 200, client.WithKey(fresh).Get(t, "/me").Status)
 	require.Equal(t, 401, s.Anonymous().Get(t, "/me").Status)
+}
+
+// Each refusal of a known key is in the API log of its organization. Beyond the rate of bad keys one entry counts them.
+func TestAuthentication_ManyRevokedKeys_OneLogEntryCountsThem(t *testing.T) {
+	t.Parallel()
+	s := apitest.With(t, apitest.Options{Guesses: ratelimit.Limit{PerSecond: 1, Burst: 5}})
+	client := s.Client(t)
+	id, key := s.Key(t, client.Org)
+	_, err := s.Keys.Revoke(t.Context(), client.Org, audit.Operator(), id)
+	require.NoError(t, err)
+	s.Logs.Flush()
+	before, err := s.Logs.List(t.Context(), client.Org, 1000)
+	require.NoError(t, err)
+	for range 105 {
+		client.WithKey(key).Get(t, "/me")
+		client.WithKey(key).Get(t, "/labels")
+	}
+	s.Logs.Flush()
+	entries, err := s.Logs.List(t.Context(), client.Org, 1000)
+	require.NoError(t, err)
+	entries = entries[:len(entries)-len(before)]
+	counts := map[string][]int{}
+	for _, entry := range entries {
+		counts[entry.Code] = append(counts[entry.Code], entry.Count)
+	}
+	require.Equal(t, []int{1, 1, 1, 1, 1}, counts["revoked_api_key"])
+	require.ElementsMatch(t, []int{102, 103}, counts["rate_limit_exceeded"], "one entry for each route")
 }

@@ -33,6 +33,8 @@ type call struct {
 	// byKey is set for requests with an API key. They need a plan with API access.
 	byKey  bool
 	bucket *ratelimit.Decision
+	// guessed is set for a request without a valid key whose address has no guesses left.
+	guessed bool
 	// stored is what authentication found under the Idempotency-Key; nil when it did not look.
 	stored *idempotency.Stored
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/apilogs"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clientip"
 	"github.com/parley-chat/parley/internal/platform/jsonin"
 	"github.com/parley-chat/parley/internal/platform/requestid"
 )
@@ -17,11 +18,21 @@ import (
 // requestTimeout is the deadline of a whole request, and so of its statements.
 const requestTimeout = 10 * time.Second
 
+// listTimeout is the deadline of a list.
+const listTimeout = 2 * time.Second
+
+func (r *route) timeout() time.Duration {
+	if r.class == lists {
+		return listTimeout
+	}
+	return requestTimeout
+}
+
 // serve makes the HTTP handler of a route: it prepares the call, runs the pipeline, and sends and
 // records the answer.
 func (a *API) serve(route *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), route.timeout())
 		defer cancel()
 		id := apilogs.NewRequestID(a.Clock.Now())
 		ctx, end := a.trace(requestid.With(ctx, id.Any()), route, r.Header)
@@ -34,7 +45,7 @@ func (a *API) serve(route *route) http.HandlerFunc {
 			request: r.WithContext(ctx),
 			route:   route,
 			id:      id,
-			ip:      clientIP(r, a.TrustedProxies),
+			ip:      clientip.Of(r, a.TrustedProxies),
 			cursors: a.Cursors,
 		}
 		elapsed := stopwatch()

@@ -18,6 +18,8 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/callbacks"
 	edge "github.com/parley-chat/parley/internal/edge/callbacks"
+	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/canary"
 )
@@ -180,13 +182,15 @@ func TestIngress_SeveralAddresses_EachGetsItsPart(t *testing.T) {
 	require.ElementsMatch(t, []string{"unknown_number", "unknown_account"}, []string{parked[0].Reason, parked[1].Reason})
 	require.Equal(t, 3, s.kept(t, "callbacks"), "one for each number and one for the account")
 
-	// The number is connected: the quarantined part is applied.
-	s.Attach(t, here, "19", nil)
-	stored, err := s.ingress.Reprocess(t.Context(), parked)
+	// A part that came when its number was connected, and was quarantined all the same, is applied.
+	require.NoError(t, s.Directory.Quarantine(t.Context(), directory.Quarantined{
+		Reason: "unknown_number", Body: body(t, statuses(mine.BusinessAccountID, *mine.PhoneNumberID, "wamid.late")),
+	}))
+	stored, err := s.ingress.Reprocess(t.Context(), s.quarantined(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, stored)
-	s.await(t, "the quarantined part is applied", func() bool { return s.count(here, "wamid.unknown") == 1 })
-	require.Len(t, s.quarantined(t), 1, "the other still has no owner")
+	s.await(t, "the quarantined part is applied", func() bool { return s.count(here, "wamid.late") == 1 })
+	require.Len(t, s.quarantined(t), 2, "the others still have no owner")
 }
 
 // TestApply_PoisonItems_OnlyTheyAreDead pushes 1,000 items of which 10 fail.
@@ -224,7 +228,7 @@ func TestApply_PoisonItems_OnlyTheyAreDead(t *testing.T) {
 	s.mu.Lock()
 	clear(s.poison)
 	s.mu.Unlock()
-	again, err := s.Callbacks.Reprocess(t.Context(), callbacks.Filter{State: callbacks.Dead})
+	again, err := s.Callbacks.Reprocess(t.Context(), audit.Operator(), callbacks.Filter{State: callbacks.Dead})
 	require.NoError(t, err)
 	require.Equal(t, count/bad, again)
 	s.await(t, "the dead items are applied", applied(count))
@@ -245,7 +249,7 @@ func TestApply_NoConsumer_ItemWaitsUnhandled(t *testing.T) {
 	})
 	require.Equal(t, http.StatusOK, s.push(t, body(t, strange)).Code)
 	s.await(t, "it is unhandled", func() bool { return len(s.aside(t, callbacks.Unhandled)) == 1 })
-	again, err := s.Callbacks.Reprocess(t.Context(), callbacks.Filter{State: callbacks.Unhandled})
+	again, err := s.Callbacks.Reprocess(t.Context(), audit.Operator(), callbacks.Filter{State: callbacks.Unhandled})
 	require.NoError(t, err)
 	require.Equal(t, 1, again)
 	s.await(t, "it is unhandled again", func() bool { return len(s.aside(t, callbacks.Unhandled)) == 1 })
@@ -290,6 +294,34 @@ func TestIngress_DisconnectedNumber_QuarantinedThenNewOwner(t *testing.T) {
 	s.other.Attach(t, there, *account.PhoneNumberID, nil)
 	require.Equal(t, http.StatusOK, s.push(t, one).Code)
 	require.Len(t, s.quarantined(t), 1)
-	require.NoError(t, s.Callbacks.Purge(t.Context(), here, account))
+	require.NoError(t, s.Callbacks.PurgeStored(t.Context(), here, account, ids.Any{}))
 	require.Equal(t, 1, s.kept(t, "callbacks"), "the new owner has its copy")
+}
+
+// What was quarantined while nobody had the number may be what people wrote to its former owner: whoever connects the
+// number later does not get it.
+func TestReprocess_NumberConnectedLater_StaysInQuarantine(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	here, _ := s.Org(t)
+	there, _ := s.other.Org(t)
+	account := s.Account(t, here)
+	_, err := s.Accounts.Disconnect(t.Context(), here, audit.Operator(), *account.PhoneNumberID, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, s.push(t, body(t, statuses(account.BusinessAccountID, *account.PhoneNumberID, "wamid.1"),
+		change(account.BusinessAccountID, "account_update", map[string]any{"event": "VERIFIED_ACCOUNT"}))).Code)
+	arrived := s.quarantined(t)
+	require.Len(t, arrived, 2)
+	s.Clock.Move(time.Millisecond)
+	s.other.Attach(t, there, *account.PhoneNumberID, nil)
+	s.Clock.Move(time.Hour)
+	for range 2 {
+		parked := s.quarantined(t)
+		require.Len(t, parked, 2)
+		require.Equal(t, arrived[0].ID.CreatedAt(), parked[0].ID.CreatedAt(), "they keep the time at which they came")
+		stored, err := s.ingress.Reprocess(t.Context(), parked)
+		require.NoError(t, err)
+		require.Zero(t, stored)
+	}
+	require.Zero(t, s.kept(t, "callbacks"))
 }

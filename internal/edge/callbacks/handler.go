@@ -10,13 +10,15 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/platform/clientip"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/provider"
 )
@@ -25,11 +27,6 @@ import (
 const Path = "/provider/callbacks"
 
 const (
-	// maxBody is the largest body, in bytes.
-	maxBody = 4 << 20
-	// maxMemory is how many bytes of bodies a process holds in memory. A body without a length
-	// counts as the largest.
-	maxMemory  = 256 << 20
 	retryAfter = 5 * time.Second
 	// defaultTimeout is how long a callback may take.
 	defaultTimeout = 10 * time.Second
@@ -41,7 +38,9 @@ type Deps struct {
 	Cells     map[string]*cell.Cell
 	Directory *directory.Directory
 	Provider  provider.Callbacks
-	Logger    *slog.Logger
+	// TrustedProxies are the networks whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	Logger         *slog.Logger
 }
 
 // Ingress receives callbacks.
@@ -51,9 +50,10 @@ type Ingress struct {
 	// The counter counts callbacks by answer and, under `quarantined`, the parts that went to quarantine.
 	*prometheus.CounterVec
 
-	// memory counts the bytes of the bodies that are being read and stored.
-	memory  *semaphore.Weighted
+	bodies  *bodies
 	timeout time.Duration
+	// forged bounds how often a forged callback is logged. The counter counts all of them.
+	forged rate.Sometimes
 }
 
 // New builds the handler.
@@ -61,7 +61,7 @@ func New(deps Deps) *Ingress {
 	counter := prometheus.CounterOpts{Name: "parley_provider_callbacks_total", Help: "Callbacks of the provider, by how they were answered."}
 	return &Ingress{
 		Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}),
-		memory: semaphore.NewWeighted(maxMemory), timeout: defaultTimeout,
+		bodies: newBodies(), timeout: defaultTimeout, forged: rate.Sometimes{Interval: time.Second},
 	}
 }
 
@@ -111,48 +111,23 @@ var (
 
 // receive reads, verifies and stores one callback.
 func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
-	expected := r.ContentLength
-	switch {
-	case expected > maxBody:
+	if r.ContentLength > maxBody {
 		return errTooLarge
-	case expected < 0:
-		expected = maxBody
 	}
-	if !i.memory.TryAcquire(expected) {
-		return errBusy
-	}
-	defer i.memory.Release(expected)
-	body, err := read(w, r, expected)
+	received, err := i.bodies.open(clientip.Of(r, i.TrustedProxies))
 	if err != nil {
 		return err
 	}
-	if _, err := i.Provider.Verify(r.Header, body); err != nil {
-		i.Logger.WarnContext(ctx, "callback.forged", "reason", err)
+	defer received.close()
+	if err := received.read(w, r); err != nil {
+		return err
+	}
+	if _, err := i.Provider.Verify(r.Header, received.data); err != nil {
+		i.forged.Do(func() { i.Logger.WarnContext(ctx, "callback.forged", "reason", err) })
 		return errForged
 	}
-	_, err = i.store(ctx, body)
+	_, err = i.store(ctx, received.data, time.Time{})
 	return err
-}
-
-func read(w http.ResponseWriter, r *http.Request, expected int64) ([]byte, error) {
-	body := make([]byte, 0, min(expected, 64<<10)+512)
-	limited := http.MaxBytesReader(w, r.Body, maxBody)
-	for {
-		n, err := limited.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		if errors.Is(err, io.EOF) {
-			return body, nil
-		}
-		if err != nil {
-			if _, large := errors.AsType[*http.MaxBytesError](err); large {
-				return nil, errTooLarge
-			}
-			return nil, errBroken
-		}
-		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
-		}
-	}
 }
 
 // answer writes the status. The provider pushes again what it gets no 200 for.

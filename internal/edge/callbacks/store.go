@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
@@ -31,18 +32,18 @@ const storeBeside = 8
 
 // store divides a verified body by address and stores every part, in a cell or in quarantine.
 // An error means that the provider must push the body again. It reports whether every part
-// went to a cell.
-func (i *Ingress) store(ctx context.Context, body []byte) (found bool, err error) {
+// went to a cell. receivedAt is when a body came that was in quarantine since; zero for one that comes now.
+func (i *Ingress) store(ctx context.Context, body []byte, receivedAt time.Time) (found bool, err error) {
 	parts, err := i.Provider.Divide(body, itemsPerBody)
 	if err != nil {
-		return false, i.quarantine(ctx, reasonMalformed, provider.Addressed{Bodies: [][]byte{body}})
+		return false, i.quarantine(ctx, reasonMalformed, provider.Addressed{Bodies: [][]byte{body}}, receivedAt)
 	}
 	reasons := make([]string, len(parts))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(storeBeside)
 	for at, part := range parts {
 		group.Go(func() (err error) {
-			reasons[at], err = i.storePart(within, part)
+			reasons[at], err = i.storePart(within, part, receivedAt)
 			return err
 		})
 	}
@@ -55,7 +56,7 @@ func (i *Ingress) store(ctx context.Context, body []byte) (found bool, err error
 			continue
 		}
 		found = false
-		if err := i.quarantine(ctx, reason, parts[at]); err != nil {
+		if err := i.quarantine(ctx, reason, parts[at], receivedAt); err != nil {
 			return false, err
 		}
 	}
@@ -63,14 +64,14 @@ func (i *Ingress) store(ctx context.Context, body []byte) (found bool, err error
 }
 
 // storePart stores what one address gets, or returns why it belongs in quarantine.
-func (i *Ingress) storePart(ctx context.Context, part provider.Addressed) (reason string, err error) {
+func (i *Ingress) storePart(ctx context.Context, part provider.Addressed, receivedAt time.Time) (reason string, err error) {
 	switch {
 	case part.NumberID != "" && plausible(part.NumberID):
-		return i.storeForNumber(ctx, part)
+		return i.storeForNumber(ctx, part, receivedAt)
 	case part.NumberID != "":
 		return reasonNumber, nil
 	case part.BusinessAccountID != "" && plausible(part.BusinessAccountID):
-		return i.storeForAccount(ctx, part)
+		return i.storeForAccount(ctx, part, receivedAt)
 	case part.BusinessAccountID != "":
 		return reasonAccount, nil
 	default:
@@ -78,9 +79,11 @@ func (i *Ingress) storePart(ctx context.Context, part provider.Addressed) (reaso
 	}
 }
 
-// storeForNumber looks the number up in the directory, first in its cache. The cell checks
-// the route when it stores; if the cell refuses, the cache was stale and is bypassed once.
-func (i *Ingress) storeForNumber(ctx context.Context, part provider.Addressed) (reason string, err error) {
+// storeForNumber looks the number up in the directory, first in its cache. The cell checks the route
+// when it stores. If the cell refuses, or its copy of the organization is frozen, the cache may be
+// stale and is bypassed once: a copy stays frozen after its organization has moved to another cell.
+func (i *Ingress) storeForNumber(ctx context.Context, part provider.Addressed, receivedAt time.Time) (reason string, err error) {
+	frozen := false
 	for _, find := range []func(context.Context, directory.Kind, []byte) (directory.Route, error){i.Directory.Find, i.Directory.Reread} {
 		route, err := find(ctx, directory.PhoneNumber, []byte(part.NumberID))
 		if errors.Is(err, directory.ErrUnknown) {
@@ -89,7 +92,7 @@ func (i *Ingress) storeForNumber(ctx context.Context, part provider.Addressed) (
 		if err != nil {
 			return "", err
 		}
-		to := callbacks.Part{OrgID: route.OrgID, NumberID: part.NumberID, Generation: route.Generation}
+		to := callbacks.Part{OrgID: route.OrgID, NumberID: part.NumberID, Generation: route.Generation, ReceivedAt: receivedAt}
 		if plausible(part.BusinessAccountID) {
 			to.BusinessAccountID = part.BusinessAccountID
 		}
@@ -97,12 +100,16 @@ func (i *Ingress) storeForNumber(ctx context.Context, part provider.Addressed) (
 		if err != nil || outcome == callbacks.Stored {
 			return "", err
 		}
+		frozen = outcome == callbacks.Frozen
+	}
+	if frozen {
+		return "", errBusy
 	}
 	return reasonNumber, nil
 }
 
 // storeForAccount stores a copy for each organization that has a number of the account.
-func (i *Ingress) storeForAccount(ctx context.Context, part provider.Addressed) (reason string, err error) {
+func (i *Ingress) storeForAccount(ctx context.Context, part provider.Addressed, receivedAt time.Time) (reason string, err error) {
 	owners, err := i.Directory.OrgsOfBusinessAccount(ctx, part.BusinessAccountID)
 	if err != nil {
 		return "", err
@@ -113,12 +120,17 @@ func (i *Ingress) storeForAccount(ctx context.Context, part provider.Addressed) 
 		if err != nil {
 			return "", err
 		}
-		outcome, err := i.storeIn(ctx, home.Cell, callbacks.Part{OrgID: org, BusinessAccountID: part.BusinessAccountID}, part.Bodies)
+		to := callbacks.Part{OrgID: org, BusinessAccountID: part.BusinessAccountID, ReceivedAt: receivedAt}
+		outcome, err := i.storeIn(ctx, home.Cell, to, part.Bodies)
 		if err != nil {
 			return "", err
 		}
-		if outcome == callbacks.Stored {
+		switch outcome {
+		case callbacks.Stored:
 			reason = ""
+		case callbacks.Frozen:
+			return "", errBusy
+		case callbacks.Absent:
 		}
 	}
 	return reason, nil
@@ -139,18 +151,15 @@ func (i *Ingress) storeIn(ctx context.Context, name string, to callbacks.Part, b
 	if err != nil {
 		return callbacks.Absent, err
 	}
-	if outcomes[0] == callbacks.Frozen {
-		return callbacks.Frozen, errBusy
-	}
 	return outcomes[0], nil
 }
 
-func (i *Ingress) quarantine(ctx context.Context, reason string, part provider.Addressed) error {
+func (i *Ingress) quarantine(ctx context.Context, reason string, part provider.Addressed, receivedAt time.Time) error {
 	i.Logger.InfoContext(ctx, "callback.quarantined", "reason", reason)
 	i.WithLabelValues("quarantined").Inc()
 	all := make([]directory.Quarantined, len(part.Bodies))
 	for at, body := range part.Bodies {
-		all[at] = directory.Quarantined{Reason: reason, Body: body}
+		all[at] = directory.Quarantined{Reason: reason, Body: body, ReceivedAt: receivedAt}
 		if number := callbacks.Storable(part.NumberID); number != "" {
 			all[at].PhoneNumberID = &number
 		}
@@ -171,10 +180,11 @@ func plausible(id string) bool {
 }
 
 // Reprocess stores quarantined bodies again and counts those whose parts all went to a cell.
-// Parts that still have no owner enter quarantine again, under a new id.
+// Parts that still have no owner enter quarantine again, under a new id with the time of the old one. So do parts whose
+// number was connected after they came: they may be what people wrote to its owner before.
 func (i *Ingress) Reprocess(ctx context.Context, all []directory.Quarantined) (count int, err error) {
 	for _, one := range all {
-		found, err := i.store(ctx, one.Body)
+		found, err := i.store(ctx, one.Body, one.ID.CreatedAt())
 		if err != nil {
 			return count, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -82,7 +83,7 @@ func TestPurge_WaitingRowsFindNoBody(t *testing.T) {
 	for _, one := range []string{*account.PhoneNumberID, *other.PhoneNumberID} {
 		require.Equal(t, http.StatusOK, s.push(t, body(t, statuses(account.BusinessAccountID, one, "wamid.1"))).Code)
 	}
-	require.NoError(t, s.Callbacks.Purge(t.Context(), org, account))
+	require.NoError(t, s.Callbacks.PurgeStored(t.Context(), org, account, ids.Any{}))
 	require.Equal(t, 1, s.kept(t, "callbacks"), "of the other number")
 	s.Work(t)
 	s.await(t, "nothing waits", func() bool { return s.kept(t, "lane_rows") == 0 })

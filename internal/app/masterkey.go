@@ -1,0 +1,178 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/sealed"
+)
+
+// keyCheck is a known text that each cell keeps sealed. The first process with a master key writes it.
+type keyCheck struct {
+	db  *postgres.DB
+	box *sealed.Box
+}
+
+const (
+	keyCheckText = "parley"
+
+	sqlKeyCheck       = `SELECT sealed FROM master_key_check`
+	sqlWriteKeyCheck  = `INSERT INTO master_key_check (sealed) VALUES (@sealed) ON CONFLICT DO NOTHING`
+	sqlResealKeyCheck = `
+INSERT INTO master_key_check (sealed) VALUES (@sealed)
+ON CONFLICT (only_row) DO UPDATE SET sealed = EXCLUDED.sealed`
+)
+
+func newKeyCheck(db *postgres.DB, ring *sealed.Keyring) (*keyCheck, error) {
+	if ring == nil {
+		return nil, nil //nolint:nilnil // a command without a master key
+	}
+	box, err := ring.Box("key check")
+	return &keyCheck{db: db, box: box}, err
+}
+
+// read opens the text. written is false if there is none yet.
+func (k *keyCheck) read(ctx context.Context) (written bool, err error) {
+	found, err := postgres.One[[]byte](ctx, k.db.System("the check of the master key"), sqlKeyCheck, nil)
+	if errors.Is(err, postgres.ErrNoRow) || postgres.Unmigrated(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if text, err := k.box.Open(found, nil); err != nil || string(text) != keyCheckText {
+		return true, fmt.Errorf("the check of the master key: %w", sealed.ErrOtherKey)
+	}
+	return true, nil
+}
+
+func (k *keyCheck) write(ctx context.Context, sql string) error {
+	text, err := k.box.Seal([]byte(keyCheckText), nil)
+	if err != nil {
+		return err
+	}
+	_, err = postgres.InSystemTx(ctx, k.db, "the check of the master key", func(tx *postgres.Tx) (int64, error) {
+		return tx.Exec(ctx, sql, postgres.Args{"sealed": text})
+	})
+	return err
+}
+
+// checkKey returns sealed.ErrOtherKey if the master keys do not open what the cell stores: the known text, and a
+// value under another key than the newest. With write, a cell without the known text gets it, unless it
+// stores values under an older key: that key must stay until they are sealed again.
+func (c *Cell) checkKey(ctx context.Context, write bool) error {
+	written, err := c.key.read(ctx)
+	if err != nil {
+		return err
+	}
+	older, err := c.CheckSeal(ctx)
+	if postgres.Unmigrated(err) {
+		return nil
+	}
+	if err != nil || written || older || !write {
+		return err
+	}
+	if err := c.key.write(ctx, sqlWriteKeyCheck); err != nil {
+		return err
+	}
+	_, err = c.key.read(ctx) // another process may have been first, with another key
+	return err
+}
+
+// CheckKeys checks the master keys in every cell, for a command. With write, cells without a known text get it.
+func (c *Cells) CheckKeys(ctx context.Context, write bool) error {
+	return c.Each(func(one *Cell) error {
+		if one.key == nil {
+			return nil
+		}
+		if err := one.checkKey(ctx, write); err != nil {
+			return otherKey(err)
+		}
+		return nil
+	})
+}
+
+// otherKey says what to do about sealed.ErrOtherKey.
+func otherKey(err error) error {
+	if !errors.Is(err, sealed.ErrOtherKey) {
+		return err
+	}
+	return fmt.Errorf("PARLEY_MASTER_KEY does not open what is stored (%w). Add the key that sealed it after the newest, "+
+		"separated by a comma; `parley admin reseal` makes it unnecessary", err)
+}
+
+const keyTimeout = 5 * time.Second
+
+// awaitKey checks the master key until the database answers. It returns an error if the key is another one: the
+// process then ends. No background work of the cell starts before.
+func (c *Cell) awaitKey(ctx context.Context, logger *slog.Logger) error {
+	for {
+		err := func() error {
+			ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+			defer cancel()
+			return c.checkKey(ctx, true)
+		}()
+		switch {
+		case err == nil:
+			close(c.keyed)
+			return nil
+		case errors.Is(err, sealed.ErrOtherKey):
+			return fmt.Errorf("cell %s: %w", c.Name, otherKey(err))
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // the process stops
+		}
+		logger.WarnContext(ctx, "master_key.not_checked", "cell", c.Name, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(clockFirst):
+		}
+	}
+}
+
+// hasKey tells that the master key was checked.
+func (c *Cell) hasKey() bool {
+	select {
+	case <-c.keyed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Resealed is the result of Reseal in one cell.
+type Resealed = cell.Resealed
+
+// Reseal seals the tokens and signing secrets of all cells under the newest master key, then the known texts:
+// these last, and only if nothing is left under another key. It calls progress after each transaction, and
+// returns the result of each cell; Frozen then has only organizations that are being moved.
+func (c *Cells) Reseal(ctx context.Context, progress func(cell string, so Resealed)) (map[string]Resealed, error) {
+	all, left := map[string]Resealed{}, 0
+	err := c.Each(func(one *Cell) error {
+		done, err := one.Reseal(ctx, func(so Resealed) { progress(one.Name, so) })
+		if err != nil {
+			return otherKey(err)
+		}
+		for i, org := range slices.Backward(done.Frozen) {
+			home, err := c.Directory.HomeOf(ctx, org)
+			if err != nil {
+				return err
+			}
+			if home.Cell != one.Name { // it has moved away: its copy here is purged soon
+				done.Frozen = slices.Delete(done.Frozen, i, i+1)
+			}
+		}
+		all[one.Name], left = done, left+len(done.Frozen)
+		return nil
+	})
+	if err != nil || left > 0 {
+		return all, err
+	}
+	return all, c.Each(func(one *Cell) error { return one.key.write(ctx, sqlResealKeyCheck) })
+}
