@@ -2,6 +2,7 @@
 # Runs a command with a PostgreSQL server of its own in PARLEY_TEST_DATABASE_URL, and removes the
 # server when the command has ended. The server allows many connections, so that packages are
 # tested side by side, and never waits for the disk: a crash of the machine may destroy it.
+# PARLEY_TEST_SHARED_BUFFERS is how much it caches (256MB).
 # With PARLEY_TEST_DATABASE_URL already set, the command uses that server and none is started.
 #
 # usage: scripts/test-postgres.sh COMMAND [ARGUMENT...]
@@ -41,7 +42,7 @@ server tee -a "$data/postgresql.conf" >/dev/null <<SETTINGS
 listen_addresses = '127.0.0.1'
 unix_socket_directories = '$directory'
 max_connections = 600
-shared_buffers = 256MB
+shared_buffers = ${PARLEY_TEST_SHARED_BUFFERS:-256MB}
 fsync = off
 full_page_writes = off
 synchronous_commit = off

@@ -198,12 +198,14 @@ func TestAdmin_AuditAndLogs_ListEntries(t *testing.T) {
 	o.object("org", "suspend")
 	o.object("org", "resume")
 	o.requireAnswer(key, me(), http.StatusOK, "")
-	o.object("key", "revoke", "--key", made["id"].(string))
+	o.object("key", "revoke", "--key", made["id"].(string), "--as", "alice")
 	o.requireAnswer(key, me(), http.StatusUnauthorized, "revoked_api_key")
+	require.Equal(t, "parley admin: alice", o.list("audit", "list")[0]["actor_id"])
 
 	actions := []string{}
 	for _, entry := range o.list("audit", "list") {
 		require.Equal(t, "system", entry["actor_kind"])
+		require.Regexp(t, `^parley admin: .+`, entry["actor_id"], "by default the user of the operating system")
 		require.NotEmpty(t, entry["target"])
 		actions = append(actions, entry["action"].(string))
 	}

@@ -22,16 +22,16 @@ import (
 type cellsFixture struct {
 	*fixture // of the cell main
 
-	operator          *operator
-	second, directory *proc.Proxy
-	// addresses are the settings with the addresses of the proxies.
-	addresses proc.Settings
+	operator                *operator
+	main, second, directory *proc.Proxy
+	// addresses are the settings with the addresses of the proxies, behind those of the databases themselves.
+	addresses, behind proc.Settings
 }
 
 func newCellsFixture(t *testing.T) *cellsFixture {
 	t.Helper()
-	f := &cellsFixture{fixture: newFixture(t), addresses: proc.Settings{}}
-	f.through(t, "PARLEY_DATABASE_URL", f.databaseURL)
+	f := &cellsFixture{fixture: newFixture(t), addresses: proc.Settings{}, behind: proc.Settings{}}
+	f.main = f.through(t, "PARLEY_DATABASE_URL", f.databaseURL)
 	f.second = f.through(t, "PARLEY_CELL_SECOND_DATABASE_URL", newFixture(t).databaseURL)
 	f.directory = f.through(t, "PARLEY_DIRECTORY_DATABASE_URL", pgtest.URL(t))
 	f.operator = &operator{t: t, settings: f.settings().With(f.addresses)}
@@ -45,6 +45,7 @@ func (f *cellsFixture) through(t *testing.T, setting, databaseURL string) *proc.
 	t.Helper()
 	address, err := url.Parse(databaseURL)
 	require.NoError(t, err)
+	f.behind[setting] = databaseURL
 	proxy := proc.NewProxy(t, address.Host)
 	address.Host = proxy.Address
 	f.addresses[setting] = address.String()
@@ -151,8 +152,8 @@ func during(t *testing.T, s *server, away *proc.Proxy, span time.Duration, meanw
 	seen := outage{from: time.Now()}
 	meanwhile()
 	require.Empty(t, s.health(t, span-time.Since(seen.from)), "/v1/health is about the process alone")
+	seen.to = time.Now() // before it is back, because the machine may stand still in between
 	away.On(t)
-	seen.to = time.Now()
 	return seen
 }
 

@@ -32,12 +32,15 @@ func (f *fixture) missingDatabase(t *testing.T) string {
 }
 
 // develop starts `parley dev --json` and returns the values of its first line.
-func develop(t *testing.T, databaseURL string) (*proc.Process, map[string]string) {
+func develop(t *testing.T, databaseURL string, more ...proc.Settings) (*proc.Process, map[string]string) {
 	t.Helper()
 	settings := proc.Settings{
 		"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 		"XDG_CACHE_HOME": t.TempDir(), // where files of messages are stored
+	}
+	for _, one := range more {
+		settings = settings.With(one)
 	}
 	start := func() *proc.Process { return proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0") }
 	process := start()

@@ -113,7 +113,7 @@ func (f *fixture) key(t *testing.T, org orgs.ID) (apikeys.ID, string) {
 func (f *fixture) settings() proc.Settings {
 	return proc.Settings{
 		"PARLEY_DATABASE_URL": f.databaseURL, "PARLEY_CELL_SECOND_DATABASE_URL": f.secondURL,
-		"PARLEY_DATABASE_CONNS": "6", "PARLEY_MASTER_KEY": canary.Master,
+		"PARLEY_DATABASE_CONNS": "6", "PARLEY_MASTER_KEY": canary.Master, "PARLEY_WEBHOOK_HOST_RATE": "1000000",
 		"PARLEY_TRUSTED_PROXIES": "127.0.0.1/32",
 	}
 }
