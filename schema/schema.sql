@@ -13,15 +13,6 @@ CREATE TYPE river.river_job_state AS ENUM (
     'scheduled'
 );
 
-CREATE FUNCTION public.close_organization(org uuid) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM pg_advisory_xact_lock(organization_lock(org));
-    PERFORM pg_advisory_xact_lock(0);
-END
-$$;
-
 CREATE FUNCTION public.enter_all_organizations() RETURNS void
     LANGUAGE sql
     BEGIN ATOMIC

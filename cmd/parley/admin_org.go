@@ -142,10 +142,11 @@ func (a *admin) orgMove() *cobra.Command {
 		}
 		moved, err := cells.Move(ctx, id, a.operator(), to)
 		rows := int64(0)
-		for _, sum := range moved.Tables {
-			rows += sum.Rows
+		for _, n := range moved.Rows {
+			rows += n
 		}
-		return one([]string{"id", "from", "to", "rows", "paused_ms"}, id, moved.From, moved.To, rows, moved.Paused.Milliseconds()), err
+		columns := []string{"id", "from", "to", "rows", "late", "paused_ms"}
+		return one(columns, id, moved.From, moved.To, rows, moved.Late, moved.Paused.Milliseconds()), err
 	})
 	org.add(command)
 	command.Flags().StringVar(&to, "to", "", "the name of the cell")

@@ -19,14 +19,14 @@ import (
 type Moved struct {
 	// From and To are names of cells.
 	From, To string
-	// Tables has the number of rows and a checksum for each table that was copied.
-	Tables map[string]postgres.Sum
+	// What was copied. Late rows were written while the others were copied; they were copied during the pause.
+	postgres.OrgCopied
 	// Paused is how long the organization's requests were answered 503.
 	Paused time.Duration
 }
 
-// Move moves an organization to another cell: freeze it, copy and compare its rows, change its cell
-// in the directory, open it there. Only requests of that organization are refused meanwhile. A
+// Move moves an organization to another cell: copy and compare its rows, freeze it, copy what changed meanwhile, change
+// its cell in the directory, open it there. Its requests are refused while it is frozen, and no others. A
 // failure before the change in the directory leaves the organization in its old cell. After a later
 // failure, running the move again finishes it. Background work purges the old rows after an hour.
 func (c *Cells) Move(ctx context.Context, org orgs.ID, by audit.Principal, to string) (moved Moved, err error) {
@@ -63,14 +63,18 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to st
 	if err := prepare(ctx, source, target, org, home.Epoch); err != nil {
 		return moved, err
 	}
+	copying, err := postgres.BeginCopy(ctx, source.DB, target.DB, org, schema.Tenant())
+	if err != nil {
+		return moved, err
+	}
+	defer copying.Close(ctx)
 	began := c.clock.Now()
 	if frozen, err := source.freeze(ctx, org); frozen && err != nil {
 		return moved, c.stay(ctx, org, source, home, err)
 	} else if err != nil {
 		return moved, err
 	}
-	moved.Tables, err = postgres.CopyOrg(ctx, source.DB, target.DB, org, schema.Tenant())
-	if err == nil {
+	if moved.OrgCopied, err = copying.Finish(ctx); err == nil {
 		home, err = c.Directory.MoveHome(ctx, org, home, to)
 	}
 	if err != nil {
@@ -144,24 +148,17 @@ const freezeWait = 25 * time.Second
 // transactions. It polls pg_locks for those that cross organizations: taking their lock would make every later one
 // queue behind the move. After an error frozen tells whether the organization must be opened again.
 func (c *Cell) freeze(ctx context.Context, org orgs.ID) (frozen bool, err error) {
-	closing := func(reason string, verb func(tx *postgres.Tx) error) error {
-		_, err := postgres.InClosingTx(ctx, c.DB, reason, func(tx *postgres.Tx) (struct{}, error) {
-			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '25s'`, nil); err != nil {
-				return struct{}{}, err
-			}
-			if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '30s'`, nil); err != nil {
-				return struct{}{}, err
-			}
-			return struct{}{}, verb(tx)
-		})
-		return err
-	}
-	err = closing("freeze", func(tx *postgres.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(organization_lock(@org))`, postgres.Args{"org": org}); err != nil {
-			return err
+	_, err = postgres.InClosingTx(ctx, c.DB, "freeze", func(tx *postgres.Tx) (int64, error) {
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '25s'`, nil); err != nil {
+			return 0, err
 		}
-		_, err := tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
-		return err
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '30s'`, nil); err != nil {
+			return 0, err
+		}
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(organization_lock(@org))`, postgres.Args{"org": org}); err != nil {
+			return 0, err
+		}
+		return tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
 	})
 	if err != nil {
 		return false, err
@@ -169,7 +166,7 @@ func (c *Cell) freeze(ctx context.Context, org orgs.ID) (frozen bool, err error)
 	if err := c.awaitSystemTransactions(ctx); err != nil {
 		return true, err
 	}
-	return true, closing("dissolve lanes", func(tx *postgres.Tx) error { return c.Lanes.DissolveTx(ctx, tx, org) })
+	return true, c.Lanes.Dissolve(ctx, org)
 }
 
 // Every transaction that crosses organizations holds this lock, shared (enter_all_organizations).
@@ -208,11 +205,10 @@ const freezePoll = 10 * time.Millisecond
 
 // open lets requests in again, and creates the organization's lanes and jobs from its rows.
 func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
+	if err := c.Lanes.ReturnRows(ctx, org); err != nil {
+		return err
+	}
 	_, err := postgres.InFirstTx(ctx, c.DB, org, func(tx *postgres.Tx) (int64, error) {
-		// A queue of millions is restored by one statement.
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '60s'`, nil); err != nil {
-			return 0, err
-		}
 		// No transaction of the organization adds to its lanes while they are made again.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(organization_lock(@org_id))`, nil); err != nil {
 			return 0, err

@@ -42,7 +42,7 @@ func TestMove_LargeOrganization_NeighbourStaysFast(t *testing.T) { //nolint:para
 		during := neighbour.load(t, 16, pace, 0, func() {
 			moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 			require.NoError(t, err)
-			require.EqualValues(t, rows, moved.Tables["labels"].Rows)
+			require.EqualValues(t, rows, moved.Rows["labels"])
 			mover.cell = moved.To
 			pauses = append(pauses, moved.Paused.Seconds())
 		}, refused)

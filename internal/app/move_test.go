@@ -212,7 +212,7 @@ func TestMove_ConcurrentWrites_NoneAreLost(t *testing.T) {
 	for range 4 { // to the other cell and back, twice
 		moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 		require.NoError(t, err)
-		require.Greater(t, moved.Tables["labels"].Rows, int64(filled-1))
+		require.Greater(t, moved.Rows["labels"], int64(filled-1))
 		mover.cell = moved.To
 	}
 	close(stop)
@@ -245,9 +245,9 @@ func TestMove_RunAgain_FinishesTheMove(t *testing.T) {
 	from, to := mover.cell, mover.elsewhere()
 	first, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
 	require.NoError(t, err)
-	require.EqualValues(t, 1, first.Tables["organizations"].Rows)
-	require.EqualValues(t, 1, first.Tables["api_keys"].Rows)
-	require.EqualValues(t, 2, first.Tables["audit_log"].Rows)
+	require.EqualValues(t, 1, first.Rows["organizations"])
+	require.EqualValues(t, 1, first.Rows["api_keys"])
+	require.EqualValues(t, 2, first.Rows["audit_log"])
 
 	again, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
 	require.NoError(t, err)
@@ -265,7 +265,7 @@ func TestMove_RunAgain_FinishesTheMove(t *testing.T) {
 
 	back, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), from)
 	require.NoError(t, err, "old rows at the source do not prevent a move back")
-	require.EqualValues(t, 100, back.Tables["labels"].Rows)
+	require.EqualValues(t, 100, back.Rows["labels"])
 }
 
 // A directory that was restored from an old backup may name the wrong cell. A move then meets rows at its target that
@@ -381,7 +381,7 @@ func TestMove_DirectoryUpdateFails_OrganizationStays(t *testing.T) {
 	f.sql(t, "main", `ALTER TABLE directory.org_routes DROP CONSTRAINT stuck`)
 	moved, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 	require.NoError(t, err)
-	require.EqualValues(t, 101, moved.Tables["labels"].Rows)
+	require.EqualValues(t, 101, moved.Rows["labels"])
 }
 
 func TestMove_ProcessWithCachedRoute_FindsTheNewCell(t *testing.T) {

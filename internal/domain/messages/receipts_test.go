@@ -188,7 +188,7 @@ func TestMove_LanesRebuilt_NothingLost(t *testing.T) {
 	t.Parallel()
 	s := newIdleFixture(t)
 	made := []messages.Message{s.send(t, "+351910000001"), s.send(t, "+351910000002")}
-	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error { return s.Lanes.RebuildTx(ctx, tx) }))
+	s.RebuildLanes(t, s.org)
 	s.Work(t)
 	for _, one := range made {
 		s.awaitStatus(t, one, messages.Sent)

@@ -1,7 +1,6 @@
 package webhooks_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -262,7 +261,7 @@ func TestRestore_LanesAreRebuilt(t *testing.T) {
 	s.Pass(t, 100*time.Millisecond)
 	s.rest(t)
 	before := s.receiver.Count()
-	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error { return s.Lanes.RebuildTx(ctx, tx) }))
+	s.RebuildLanes(t, s.org)
 	s.receiver.Answer(receiver.Always(receiver.Answer{}))
 	s.barrier(t)
 	require.Equal(t, before+1, s.receiver.Count(), "later events wait for the retry")

@@ -49,10 +49,7 @@ func TestRestore_UnappliedCallbacks(t *testing.T) {
 	push(statuses(account.BusinessAccountID, *account.PhoneNumberID, "wamid.1"))
 	push(change(account.BusinessAccountID, "account_update", map[string]any{"event": "VERIFIED_ACCOUNT"}))
 	require.Equal(t, 2, s.kept(t, "lane_rows"))
-	_, err := postgres.InTx(t.Context(), s.DB, org, func(tx *postgres.Tx) (struct{}, error) {
-		return struct{}{}, s.Lanes.RebuildTx(t.Context(), tx)
-	})
-	require.NoError(t, err)
+	s.RebuildLanes(t, org)
 	require.Equal(t, 2, s.kept(t, "lane_rows"))
 	s.Work(t)
 	s.await(t, "both are applied", func() bool { return s.kept(t, "lane_rows_moving")+s.kept(t, "lane_rows") == 0 })

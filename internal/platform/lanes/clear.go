@@ -18,7 +18,9 @@ const (
 const sqlClosed = sqlWaiting + `
 SELECT w.lane_id
 FROM waiting w
-WHERE w.lane_id IS NOT NULL AND NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = w.lane_id)
+WHERE w.lane_id IS NOT NULL
+  AND NOT EXISTS (SELECT FROM lanes l WHERE l.lane_id = w.lane_id)
+  AND NOT EXISTS (SELECT FROM lanes_moving m WHERE m.lane_id = w.lane_id)
 UNION
 SELECT k.lane_id
 FROM lane_keys k
@@ -30,6 +32,7 @@ WITH rows AS (
     DELETE FROM lane_rows
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM lane_rows WHERE lane_id = @lane_id LIMIT @limit))
       AND NOT EXISTS (SELECT FROM lanes WHERE lane_id = @lane_id)
+      AND NOT EXISTS (SELECT FROM lanes_moving WHERE lane_id = @lane_id)
     RETURNING 1
 ), keys AS (
     DELETE FROM lane_keys

@@ -383,7 +383,7 @@ func TestTurns_SmallLaneDoesNotWaitForBigOne(t *testing.T) {
 	require.Less(t, before(), 3_000, "one turn, not the whole backlog, comes first")
 }
 
-func TestDissolveTx_RebuildTx_RowsAreRestored(t *testing.T) {
+func TestDissolve_RebuildTx_RowsAreRestored(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	var lane ids.Any
@@ -409,22 +409,22 @@ func TestDissolveTx_RebuildTx_RowsAreRestored(t *testing.T) {
 	lane = f.open(t, "test")
 	f.add(t, "test", lane, rows(5_000)...)
 	eventually(t, "some rows", func() bool { return calls.Load() > 20 })
-	_, err := postgres.InClosingTx(t.Context(), f.db, "freeze", func(tx *postgres.Tx) (struct{}, error) {
-		if _, err := tx.Exec(t.Context(), `SELECT close_organization(@org)`, postgres.Args{"org": f.org}); err != nil {
-			return struct{}{}, err
+	_, err := postgres.InClosingTx(t.Context(), f.db, "freeze", func(tx *postgres.Tx) (int64, error) {
+		if _, err := tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock(organization_lock(@org))`, postgres.Args{"org": f.org}); err != nil {
+			return 0, err
 		}
-		if _, err := tx.Exec(t.Context(), `UPDATE organizations SET frozen_at = @now WHERE org_id = @org`,
-			postgres.Args{"org": f.org, "now": f.clock.Now()}); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, f.lanes.DissolveTx(t.Context(), tx, f.org)
+		return tx.Exec(t.Context(), `UPDATE organizations SET frozen_at = @now WHERE org_id = @org`,
+			postgres.Args{"org": f.org, "now": f.clock.Now()})
 	})
 	require.NoError(t, err)
+	require.NoError(t, f.lanes.Dissolve(t.Context(), f.org))
 	eventually(t, "the end of its turn", engine.rests)
 	stopped := calls.Load()
 	require.Less(t, stopped, int64(5_000))
 	time.Sleep(300 * time.Millisecond)
 	require.Equal(t, stopped, calls.Load(), "nothing starts any more")
+	require.NoError(t, f.lanes.ReturnRows(t.Context(), f.org))
+	require.NoError(t, f.lanes.clearClosed(t.Context()), "rows whose lane is not made yet stay")
 	_, err = postgres.InFirstTx(t.Context(), f.db, f.org, func(tx *postgres.Tx) (struct{}, error) {
 		if _, err := tx.Exec(t.Context(), `UPDATE organizations SET frozen_at = NULL WHERE org_id = @org_id`, postgres.Args{}); err != nil {
 			return struct{}{}, err

@@ -11,12 +11,15 @@ import (
 )
 
 // An organization that moves to another cell takes its waiting rows along. They are copied to tables
-// that move with it: while it is frozen its lanes do not exist, so that no drainer can work them.
-// Jobs, and what a drainer learned of a lane, stay behind.
+// that move with it: while it is frozen its lanes do not exist, so that no drainer can work them. The
+// table lanes_moving names these lanes, and the sweep does not clear their rows. Jobs, and what a drainer
+// learned of a lane, stay behind.
 
-// Locks the lanes first, as their drainers do. Each row is deleted where it is and inserted where it is kept by one
-// statement: a row that is added meanwhile is not deleted, and is in the lane when that is made again.
-const sqlDissolve = `-- locks: lanes, lanes_moving, lane_rows_moving, lane_keys_moving, lane_faults_moving
+// movedAtOnce is how many rows of lanes one transaction moves: an organization may have millions.
+const movedAtOnce = 20_000
+
+// Locks the lanes first, as their drainers do.
+const sqlDissolve = `-- locks: lanes, lanes_moving, lane_keys_moving, lane_faults_moving
 WITH locked AS MATERIALIZED (
     SELECT lane_id FROM lanes WHERE org_id = @org_id ORDER BY lane_id FOR UPDATE
 ), gone_lanes AS (
@@ -24,11 +27,6 @@ WITH locked AS MATERIALIZED (
 ), kept_lanes AS (
     INSERT INTO lanes_moving (org_id, lane_id, kind, blocked_until)
     SELECT @org_id, lane_id, kind, blocked_until FROM gone_lanes
-), gone_rows AS (
-    DELETE FROM lane_rows WHERE lane_id IN (SELECT lane_id FROM locked) RETURNING lane_id, priority, due_at, id, key, parked_from
-), kept_rows AS (
-    INSERT INTO lane_rows_moving (org_id, lane_id, priority, due_at, id, key, parked_from)
-    SELECT @org_id, lane_id, priority, due_at, id, key, parked_from FROM gone_rows
 ), gone_keys AS (
     DELETE FROM lane_keys WHERE lane_id IN (SELECT lane_id FROM locked) RETURNING lane_id, key, holder, until
 ), kept_keys AS (
@@ -41,18 +39,61 @@ WITH locked AS MATERIALIZED (
 INSERT INTO lane_faults_moving (org_id, lane_id, id, key, priority, class, times, reason, at, aside)
 SELECT @org_id, lane_id, id, key, priority, class, times, reason, at, aside FROM gone_faults`
 
-// DissolveTx removes every lane of an organization that is about to move, and keeps what waits in
-// them. Their drainers lose them and stop.
-func (l *Lanes) DissolveTx(ctx context.Context, tx *postgres.Tx, org ids.Org) error {
-	_, err := tx.Exec(ctx, sqlDissolve, postgres.Args{"org_id": org})
-	return err
+const sqlKeepRows = `-- locks: lane_rows_moving
+WITH gone AS (
+    DELETE FROM lane_rows
+    WHERE ctid = ANY (ARRAY(
+        SELECT r.ctid FROM lanes_moving m JOIN lane_rows r USING (lane_id) WHERE m.org_id = @org_id LIMIT @limit))
+    RETURNING lane_id, priority, due_at, id, key, parked_from
+)
+INSERT INTO lane_rows_moving (org_id, lane_id, priority, due_at, id, key, parked_from)
+SELECT @org_id, lane_id, priority, due_at, id, key, parked_from FROM gone`
+
+// Dissolve removes every lane of an organization that is frozen, and keeps what waits in them. Their drainers lose
+// them and stop. Dissolve continues where an earlier call failed.
+func (l *Lanes) Dissolve(ctx context.Context, org ids.Org) error {
+	_, err := postgres.InFirstTx(ctx, l.db, org, func(tx *postgres.Tx) (int64, error) { return tx.Exec(ctx, sqlDissolve, nil) })
+	if err != nil {
+		return err
+	}
+	return l.moveRows(ctx, org, sqlKeepRows)
 }
 
-const sqlRestore = `-- locks: lanes, lanes_moving, lane_rows_moving, lane_keys_moving, lane_faults_moving
+// moveRows moves rows between lane_rows and lane_rows_moving in portions.
+func (l *Lanes) moveRows(ctx context.Context, org ids.Org, sql string) error {
+	for {
+		moved, err := postgres.InFirstTx(ctx, l.db, org, func(tx *postgres.Tx) (int64, error) {
+			return tx.Exec(ctx, sql, postgres.Args{"limit": movedAtOnce})
+		})
+		if err != nil || moved == 0 {
+			return err
+		}
+	}
+}
+
+// A row that is in its lane already was added while Dissolve ran.
+const sqlReturnRows = `-- locks: lane_rows_moving
+WITH kept AS (
+    DELETE FROM lane_rows_moving
+    WHERE org_id = @org_id
+      AND ctid = ANY (ARRAY(SELECT ctid FROM lane_rows_moving WHERE org_id = @org_id LIMIT @limit))
+    RETURNING lane_id, priority, due_at, id, key, parked_from
+), added AS (
+    INSERT INTO lane_rows (lane_id, priority, due_at, id, key, parked_from)
+    SELECT lane_id, priority, due_at, id, key, parked_from FROM kept
+    ON CONFLICT DO NOTHING
+)
+SELECT FROM kept`
+
+// ReturnRows puts the rows that Dissolve kept back into the lanes of an organization that is frozen. RebuildTx makes
+// the lanes.
+func (l *Lanes) ReturnRows(ctx context.Context, org ids.Org) error {
+	return l.moveRows(ctx, org, sqlReturnRows)
+}
+
+const sqlRestore = `-- locks: lanes, lanes_moving, lane_keys_moving, lane_faults_moving
 WITH kept_lanes AS (
     DELETE FROM lanes_moving WHERE org_id = @org_id RETURNING lane_id, kind, blocked_until
-), kept_rows AS (
-    DELETE FROM lane_rows_moving WHERE org_id = @org_id RETURNING lane_id, priority, due_at, id, key, parked_from
 ), kept_keys AS (
     DELETE FROM lane_keys_moving WHERE org_id = @org_id RETURNING lane_id, key, holder, until
 ), kept_faults AS (
@@ -60,25 +101,20 @@ WITH kept_lanes AS (
 ), opened AS (
     INSERT INTO lanes (lane_id, org_id, kind, blocked_until)
     SELECT lane_id, @org_id, kind, blocked_until FROM kept_lanes ORDER BY lane_id
-), added AS (
-    INSERT INTO lane_rows (lane_id, priority, due_at, id, key, parked_from)
-    SELECT lane_id, priority, due_at, id, key, parked_from FROM kept_rows
-    ON CONFLICT DO NOTHING
 ), held AS (
     INSERT INTO lane_keys (lane_id, key, holder, until) SELECT lane_id, key, holder, until FROM kept_keys
 ), faults AS (
     INSERT INTO lane_faults (lane_id, id, key, priority, class, times, reason, at, aside)
     SELECT lane_id, id, key, priority, class, times, reason, at, aside FROM kept_faults
 )
-SELECT l.lane_id, l.kind FROM kept_lanes l WHERE l.lane_id IN (SELECT lane_id FROM kept_rows) ORDER BY l.lane_id`
+SELECT l.lane_id, l.kind
+FROM kept_lanes l
+WHERE EXISTS (SELECT FROM lane_rows r WHERE r.lane_id = l.lane_id)
+ORDER BY l.lane_id`
 
-// RebuildTx makes the lanes of the transaction's organization again, with the rows that
-// DissolveTx kept, and lets each kind restore what else it needs. Lanes that still exist, because
-// the organization is open already, are dissolved first.
+// RebuildTx makes the lanes that Dissolve removed again, after ReturnRows, and lets each kind restore what else it
+// needs.
 func (l *Lanes) RebuildTx(ctx context.Context, tx *postgres.Tx) error {
-	if err := l.DissolveTx(ctx, tx, tx.Org()); err != nil {
-		return err
-	}
 	type waiting struct {
 		LaneID ids.Any
 		Kind   string

@@ -3,130 +3,232 @@ package postgres
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// Sum is the number of rows of an organization in a table, and a checksum over them in the order
-// of the primary key.
-type Sum struct {
-	Rows     int64
-	Checksum string
+// OrgCopy copies every row of an organization to another database, in one transaction there. BeginCopy copies while
+// the organization is in use and takes its time; Finish copies what changed since, while the organization is frozen.
+type OrgCopy struct {
+	from, to *DB
+	org      ids.Org
+	tables   []*copiedTable // parents first
+
+	source  *pgxpool.Conn
+	writing pgx.Tx
+	release []func()
+	// Every transaction with a lower id had ended before BeginCopy read the rows.
+	since string
 }
 
-// CopyOrg copies every row of an organization, table by table, to another database, in one
-// transaction there. It compares the checksums of both sides and commits only when they are
-// equal. The organization must be frozen at the source. Tables are listed parents first; the rows
-// of a table are copied in the order of its primary key.
-func CopyOrg(ctx context.Context, from, to *DB, org ids.Org, tables []string) (map[string]Sum, error) {
-	ctx = from.marked(to.marked(ctx, mark{system: "copy"}), mark{system: "copy"})
+type copiedTable struct {
+	name string
+	// columns are all but the generated ones, key those of the primary key.
+	columns, key []string
+	// rows is how many were copied by BeginCopy.
+	rows int64
+	// kept is how many of these are unchanged, changed how many rows the source has that were written since.
+	kept, changed int64
+}
+
+// sum is the number of rows that were read, and a checksum over them in the order of the primary key.
+type sum struct {
+	rows     int64
+	checksum string
+}
+
+// BeginCopy copies every row, table by table, and reads it back: a table's checksum must be the same on both sides. The
+// caller closes the copy. Tables are listed parents first; rows are copied in the order of their primary key.
+func BeginCopy(ctx context.Context, from, to *DB, org ids.Org, tables []string) (_ *OrgCopy, err error) {
+	c := &OrgCopy{from: from, to: to, org: org}
+	ctx = c.marked(ctx)
+	defer func() {
+		if err != nil {
+			c.Close(ctx)
+		}
+	}()
 	source, release, err := from.acquire(ctx, ids.Org{})
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	c.source, c.release = source, append(c.release, release)
 	target, release, err := to.acquire(ctx, ids.Org{})
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-
-	reading, err := source.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	c.release = append(c.release, release)
+	reading, err := c.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = reading.Rollback(context.WithoutCancel(ctx)) }()
-	writing, err := target.Begin(ctx)
+	if err := reading.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text`).Scan(&c.since); err != nil {
+		return nil, err
+	}
+	if c.writing, err = target.Begin(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := c.writing.Exec(ctx, sqlNoTimeouts+`; SET LOCAL parley.purge = 'on'`); err != nil {
+		return nil, err
+	}
+	for _, name := range tables {
+		table := &copiedTable{name: name}
+		if err := c.copyTable(ctx, reading, table); err != nil {
+			return nil, fmt.Errorf("copy %s: %w", name, err)
+		}
+		c.tables = append(c.tables, table)
+	}
+	return c, nil
+}
+
+func (c *OrgCopy) marked(ctx context.Context) context.Context {
+	return c.from.marked(c.to.marked(ctx, mark{system: "copy"}), mark{system: "copy"})
+}
+
+// A connection waits idle while the other one reads, for longer than a request ever does.
+const sqlNoTimeouts = `SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`
+
+// read begins a transaction that sees the rows of the source as they are now.
+func (c *OrgCopy) read(ctx context.Context) (pgx.Tx, error) {
+	reading, err := c.source.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = writing.Rollback(context.WithoutCancel(ctx)) }()
-	for _, tx := range []pgx.Tx{reading, writing} {
-		// A connection waits idle while the other one reads, for longer than a request ever does.
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
-			return nil, err
-		}
-	}
-	sums := make(map[string]Sum, len(tables))
-	for _, table := range tables {
-		if sums[table], err = copyTable(ctx, reading, writing, org, table); err != nil {
-			return nil, fmt.Errorf("copy %s: %w", table, err)
-		}
-	}
-	return sums, writing.Commit(ctx)
+	_, err = reading.Exec(ctx, sqlNoTimeouts)
+	return reading, err
 }
 
-// copyTable copies the rows of a table, then reads them back: both streams must be equal.
-func copyTable(ctx context.Context, reading, writing pgx.Tx, org ids.Org, table string) (Sum, error) {
-	columns, key, err := columnsOf(ctx, reading, table)
-	if err != nil {
-		return Sum{}, err
+// Close ends the copy. Without Finish nothing of it stays. It may be called again.
+func (c *OrgCopy) Close(ctx context.Context) {
+	if c.writing != nil {
+		_ = c.writing.Rollback(context.WithoutCancel(ctx))
 	}
-	out := fmt.Sprintf(`COPY (SELECT %s FROM %s WHERE org_id = '%s' ORDER BY %s) TO STDOUT (FORMAT binary)`, columns, table, org, key)
+	for _, release := range c.release {
+		release()
+	}
+	c.writing, c.release = nil, nil
+}
+
+// copyTable copies the rows of a table, then reads them back.
+func (c *OrgCopy) copyTable(ctx context.Context, reading pgx.Tx, t *copiedTable) error {
+	if err := t.describe(ctx, reading); err != nil {
+		return err
+	}
+	rows := fmt.Sprintf(`SELECT %s FROM %s WHERE org_id = '%s' ORDER BY %s`, list(t.columns), t.name, c.org, list(t.key))
+	sent, err := stream(ctx, reading, rows, c.writing, t.name, t.columns, easily())
+	if err != nil {
+		return err
+	}
+	arrived, err := read(ctx, c.writing, rows, io.Discard, easily())
+	if err != nil {
+		return err
+	}
+	if sent != arrived {
+		return differ(sent, arrived)
+	}
+	t.rows = sent.rows
+	return nil
+}
+
+func differ(sent, arrived sum) error {
+	return fmt.Errorf("%d rows (%s) were sent and %d (%s) arrived", sent.rows, sent.checksum, arrived.rows, arrived.checksum)
+}
+
+// stream copies the rows of a query to a table of the target.
+func stream(
+	ctx context.Context, reading pgx.Tx, rows string, writing pgx.Tx, table string, columns []string, how pace,
+) (sent sum, err error) {
 	pipe, fill := io.Pipe()
 	group, copying := errgroup.WithContext(ctx)
-	var sent, arrived Sum
 	group.Go(func() (err error) {
-		sent, err = read(copying, reading, out, fill)
+		sent, err = read(copying, reading, rows, fill, how)
 		return fill.CloseWithError(err)
 	})
 	group.Go(func() error {
-		_, err := writing.Conn().PgConn().CopyFrom(copying, pipe, fmt.Sprintf(`COPY %s (%s) FROM STDIN (FORMAT binary)`, table, columns))
+		in := fmt.Sprintf(`COPY %s (%s) FROM STDIN (FORMAT binary)`, table, list(columns))
+		_, err := writing.Conn().PgConn().CopyFrom(copying, pipe, in)
 		_ = pipe.CloseWithError(err)
 		return err
 	})
-	if err := group.Wait(); err != nil {
-		return Sum{}, err
-	}
-	if arrived, err = read(ctx, writing, out, io.Discard); err != nil {
-		return Sum{}, err
-	}
-	if sent != arrived {
-		return arrived, fmt.Errorf("%d rows (%s) were sent and %d (%s) arrived", sent.Rows, sent.Checksum, arrived.Rows, arrived.Checksum)
-	}
-	return arrived, nil
+	err = group.Wait()
+	return sent, err
 }
 
-// read copies rows out at a reduced pace and computes their checksum.
-func read(ctx context.Context, tx pgx.Tx, out string, to io.Writer) (Sum, error) {
+// pace is how fast a copy or purge works: so many rows, then a pause so many times longer than they took.
+type pace struct{ rows, rest int }
+
+// easily is the pace while no request waits for the move. Requests of others that come during a portion are delayed by
+// less than its time, so a portion is small.
+func easily() pace { return pace{rows: 50, rest: 9} }
+
+// atOnce is the pace while the organization is frozen.
+func atOnce() pace { return pace{rows: 5_000} }
+
+// read writes the rows of a query in the binary form of COPY, and computes their checksum. It reads them through a
+// cursor: the server would fill megabytes of socket buffers with a COPY of its own at full speed.
+func read(ctx context.Context, tx pgx.Tx, rows string, to io.Writer, how pace) (sum, error) {
+	if _, err := tx.Exec(ctx, `DECLARE copied NO SCROLL CURSOR FOR `+rows); err != nil {
+		return sum{}, err
+	}
 	digest := sha256.New()
-	tag, err := tx.Conn().PgConn().CopyTo(ctx, &easy{to: io.MultiWriter(to, digest), rested: time.Now()}, out) //nolint:forbidigo // a duration
-	return Sum{Rows: tag.RowsAffected(), Checksum: hex.EncodeToString(digest.Sum(nil))}, err
-}
-
-// easy is a writer that pauses three times as long as it writes, so that a move slows other work
-// on the machine as little as possible.
-type easy struct {
-	to      io.Writer
-	written int
-	rested  time.Time
-}
-
-const (
-	easyStretch = 64 << 10
-	easyRest    = 3
-)
-
-func (e *easy) Write(rows []byte) (int, error) {
-	n, err := e.to.Write(rows)
-	if e.written += n; e.written >= easyStretch {
-		time.Sleep(easyRest * time.Since(e.rested)) //nolint:forbidigo // a duration
-		e.written, e.rested = 0, time.Now()         //nolint:forbidigo // a duration
+	to = io.MultiWriter(to, digest)
+	total, portion := int64(0), append([]byte("PGCOPY\n\xff\r\n\x00"), make([]byte, 8)...) // no flags, no header extension
+	for count := how.rows; count == how.rows; total += int64(count) {
+		watch := clock.StartWatch()
+		var err error
+		if portion, count, err = fetch(ctx, tx, how.rows, portion); err != nil {
+			return sum{}, err
+		}
+		if count < how.rows {
+			portion = binary.BigEndian.AppendUint16(portion, math.MaxUint16) // the end
+		}
+		if _, err := to.Write(portion); err != nil {
+			return sum{}, err
+		}
+		portion = portion[:0]
+		time.Sleep(time.Duration(how.rest) * watch.Elapsed())
 	}
-	return n, err
+	_, err := tx.Exec(ctx, `CLOSE copied`)
+	return sum{rows: total, checksum: hex.EncodeToString(digest.Sum(nil))}, err
+}
+
+// fetch appends the next rows: for each the number of values, then the length and the bytes of each value.
+func fetch(ctx context.Context, tx pgx.Tx, limit int, portion []byte) (_ []byte, count int, err error) {
+	// The statement cannot be cached: it has other columns for the next table.
+	rows, err := tx.Query(ctx, fmt.Sprintf(`FETCH %d FROM copied`, limit),
+		pgx.QueryExecModeDescribeExec, pgx.QueryResultFormats{pgx.BinaryFormatCode})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	for ; rows.Next(); count++ {
+		values := rows.RawValues()
+		portion = binary.BigEndian.AppendUint16(portion, uint16(len(values))) //nolint:gosec // at most 1,600 columns
+		for _, value := range values {
+			length := uint32(math.MaxUint32) // null
+			if value != nil {
+				length = uint32(len(value)) //nolint:gosec // at most 1 GiB
+			}
+			portion = append(binary.BigEndian.AppendUint32(portion, length), value...)
+		}
+	}
+	return portion, count, rows.Err()
 }
 
 const sqlColumns = `
-SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum)
+SELECT array_agg(quote_ident(attname) ORDER BY attnum)
 FROM pg_attribute
 WHERE attrelid = $1::regclass
   AND attnum > 0
@@ -134,61 +236,23 @@ WHERE attrelid = $1::regclass
   AND attgenerated = ''`
 
 const sqlKey = `
-SELECT string_agg(quote_ident(attname), ', ' ORDER BY position)
+SELECT array_agg(quote_ident(attname) ORDER BY position)
 FROM pg_index
 JOIN unnest(indkey) WITH ORDINALITY AS part (attnum, position) ON true
 JOIN pg_attribute ON attrelid = indrelid AND pg_attribute.attnum = part.attnum
 WHERE indrelid = $1::regclass
   AND indisprimary`
 
-func columnsOf(ctx context.Context, tx pgx.Tx, table string) (columns, key string, err error) {
-	if err := tx.QueryRow(ctx, sqlColumns, table).Scan(&columns); err != nil {
-		return "", "", err
+// describe reads the names of the table's columns.
+func (t *copiedTable) describe(ctx context.Context, tx pgx.Tx) error {
+	if err := tx.QueryRow(ctx, sqlColumns, t.name).Scan(&t.columns); err != nil {
+		return err
 	}
-	err = tx.QueryRow(ctx, sqlKey, table).Scan(&key)
-	return columns, key, err
-}
-
-const purgeBatch = 500
-
-const sqlIsOpen = `SELECT EXISTS (SELECT FROM organizations WHERE org_id = @org AND frozen_at IS NULL)`
-
-// ErrInUse means that an organization is not frozen in this database.
-var ErrInUse = errors.New("the organization is open in this database: nothing of it is deleted")
-
-// PurgeOrg deletes every row of an organization, children first, in small portions with pauses
-// between. The organization must not be in use here, because readers would see a part of its rows: it
-// returns ErrInUse when the organization is not frozen.
-func PurgeOrg(ctx context.Context, db *DB, org ids.Org, tables []string) error {
-	for _, table := range slices.Backward(tables) {
-		sql := fmt.Sprintf(`
-			DELETE FROM %[1]s
-			WHERE org_id = @org
-			  AND (tableoid, ctid) IN (SELECT tableoid, ctid FROM %[1]s WHERE org_id = @org LIMIT %[2]d)`,
-			pgx.Identifier{table}.Sanitize(), purgeBatch)
-		for {
-			began := time.Now() //nolint:forbidigo // a duration
-			deleted, err := InSystemTx(ctx, db, "purge of organization "+org.String(), func(tx *Tx) (int64, error) {
-				open, err := One[bool](ctx, tx, sqlIsOpen, Args{"org": org})
-				if err == nil && open {
-					err = ErrInUse
-				}
-				if err != nil {
-					return 0, err
-				}
-				if _, err := tx.Exec(ctx, `SET LOCAL parley.purge = 'on'`, nil); err != nil {
-					return 0, err
-				}
-				return tx.Exec(ctx, sql, Args{"org": org})
-			})
-			if err != nil {
-				return fmt.Errorf("purge %s: %w", table, err)
-			}
-			if deleted < purgeBatch {
-				break
-			}
-			time.Sleep(easyRest * time.Since(began)) //nolint:forbidigo // a duration
-		}
+	if err := tx.QueryRow(ctx, sqlKey, t.name).Scan(&t.key); err != nil {
+		return err
+	}
+	if len(t.key) == 0 {
+		return errors.New("the table has no primary key")
 	}
 	return nil
 }

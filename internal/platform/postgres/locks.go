@@ -18,7 +18,8 @@ import (
 // A statement declares its locks in its first line, `-- locks: events, webhook_deliveries`, if it
 // locks several tables (they are not locked in the order of its text), if it takes an advisory
 // lock, or if it locks a table at the second of its two places in the order. The name of such a
-// place begins with the table and a space: `lanes to arm`.
+// place begins with the table and a space: `lanes to arm`. `-- locks: own rows` declares that a statement locks only
+// rows that its transaction inserted, which no other transaction can see.
 type Locks struct {
 	onlyStarts
 
@@ -98,6 +99,9 @@ func (l *Locks) locks(sql string) (names []string, fault string) {
 			return nil, fmt.Sprintf("a statement locks %v and must begin with their order, as in `-- locks: a, b`", names)
 		}
 		return names, ""
+	}
+	if declared[1] == "own rows" {
+		return nil, ""
 	}
 	names = strings.Split(declared[1], ", ")
 	for _, name := range names {

@@ -44,6 +44,7 @@ ON CONFLICT DO NOTHING`
 	lockTwoInverted   = "-- locks: webhook_deliveries, events\n" + lockTwo
 	lockTwoIncomplete = "-- locks: events\n" + lockTwo
 	lockUnknown       = "-- locks: parcels\n" + lockLabel
+	lockOwnRows       = "-- locks: own rows\n" + lockLabel
 )
 
 func TestLocks(t *testing.T) {
@@ -72,6 +73,7 @@ func TestLocks(t *testing.T) {
 		"several tables, declared":     {[]string{lockContact, lockTwoDeclared}, ""},
 		"several tables, inverted":     {[]string{lockTwoInverted}, "locks events after webhook_deliveries"},
 		"several tables, one declared": {[]string{lockTwoIncomplete}, "locks [webhook_deliveries] and does not declare it"},
+		"rows of the transaction":      {[]string{lockContact, lockOwnRows}, ""},
 		"an unknown name":              {[]string{lockUnknown}, `declares "parcels"`},
 	} {
 		t.Run(name, func(t *testing.T) {

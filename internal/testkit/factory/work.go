@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 // Work starts a drainer of lanes and a runner of jobs, which stop when the test ends.
@@ -73,4 +75,15 @@ func (w *World) rest(t testing.TB) {
 			return
 		}
 	}
+}
+
+// RebuildLanes removes the lanes of an organization and makes them again, as a move does.
+func (w *World) RebuildLanes(t testing.TB, org orgs.ID) {
+	t.Helper()
+	require.NoError(t, w.Lanes.Dissolve(t.Context(), org))
+	require.NoError(t, w.Lanes.ReturnRows(t.Context(), org))
+	_, err := postgres.InTx(t.Context(), w.DB, org, func(tx *postgres.Tx) (struct{}, error) {
+		return struct{}{}, w.Lanes.RebuildTx(t.Context(), tx)
+	})
+	require.NoError(t, err)
 }
