@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
@@ -106,7 +107,7 @@ func (p *process) warm(ctx context.Context, b *bench, subscriptions int) {
 func (p *process) subscribe(ctx context.Context, org orgs.ID, count int) {
 	for i := range count {
 		draft := webhooks.Draft{URL: fmt.Sprintf("%s/%d", p.sink.url, i), Events: []events.Type{events.CustomerCreated, replayedType}}
-		must(p.cell.Webhooks.Create(ctx, org, draft))
+		must(p.cell.Webhooks.Create(ctx, org, audit.Operator(), draft))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 )
@@ -51,7 +52,7 @@ func deadAndSlow(ctx context.Context, b *bench, p *process) (begin func()) {
 			case <-time.After(answer):
 			}
 		}))
-		must(p.cell.Webhooks.Create(ctx, p.orgs[0], webhooks.Draft{URL: "http://" + address, Events: []events.Type{of}}))
+		must(p.cell.Webhooks.Create(ctx, p.orgs[0], audit.Operator(), webhooks.Draft{URL: "http://" + address, Events: []events.Type{of}}))
 		p.record(ctx, p.orgs[0], of, b.many(troublePending))
 	}
 	return func() {}

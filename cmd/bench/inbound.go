@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/app"
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/callbacks"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/messages"
@@ -61,7 +62,8 @@ type sentMessage struct {
 // newSentMessages builds a process whose messages were sent, with a paused subscription to statuses.
 func newSentMessages(ctx context.Context, b *bench, total int) (*sending, []sentMessage) {
 	s := newSending(ctx, b, "", total)
-	made := must(s.cell.Webhooks.Create(ctx, s.orgs[0], webhooks.Draft{URL: s.sink.url, Events: []events.Type{events.MessageStatus}}))
+	draft := webhooks.Draft{URL: s.sink.url, Events: []events.Type{events.MessageStatus}}
+	made := must(s.cell.Webhooks.Create(ctx, s.orgs[0], audit.Operator(), draft))
 	must(s.cell.Webhooks.Update(ctx, s.orgs[0], made.ID, webhooks.Patch{Status: patch.To(webhooks.Paused)}))
 	pool := s.cell.DB.Pool()
 	for _, sql := range []string{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 )
@@ -29,7 +30,8 @@ const (
 func benchRoundTrip(ctx context.Context, b *bench) figures {
 	const most, part = "as fast as possible", "at 30 %"
 	s := newSending(ctx, b, "", 0)
-	must(s.cell.Webhooks.Create(ctx, s.orgs[0], webhooks.Draft{URL: s.sink.url, Events: []events.Type{events.MessageReceived}}))
+	draft := webhooks.Draft{URL: s.sink.url, Events: []events.Type{events.MessageReceived}}
+	must(s.cell.Webhooks.Create(ctx, s.orgs[0], audit.Operator(), draft))
 	s.run(ctx, b, app.Roles{Serve: true, Work: true})
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: roundTripClients}}
 	b.later(client.CloseIdleConnections)

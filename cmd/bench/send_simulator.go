@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/simulator"
@@ -73,7 +74,7 @@ const eventsOfAMessage = 4
 func sendWithAll(ctx context.Context, b *bench, total int) (sent, complete sample) {
 	network := openSimulated(ctx, b, false)
 	s := newSending(ctx, b, network.url, total)
-	must(s.cell.Webhooks.Create(ctx, s.orgs[0], webhooks.Draft{
+	must(s.cell.Webhooks.Create(ctx, s.orgs[0], audit.Operator(), webhooks.Draft{
 		URL: s.sink.url, Events: []events.Type{events.MessageSent, events.MessageStatus},
 	}))
 	delivered := s.sink.watch(nil)

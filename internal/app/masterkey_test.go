@@ -48,7 +48,7 @@ func TestCheckKeys_ValuesUnderOlderKey_KeyMustStay(t *testing.T) {
 		if home.Name != mover.cell {
 			return nil
 		}
-		_, err := home.Webhooks.Create(t.Context(), mover.id, webhooks.Draft{URL: "http://127.0.0.1:9999/", Events: []events.Type{events.MessageSent}})
+		_, err := home.Webhooks.Create(t.Context(), mover.id, audit.Operator(), webhooks.Draft{URL: "http://127.0.0.1:9999/", Events: []events.Type{events.MessageSent}})
 		return err
 	}))
 	both := f.withKeys(t, newer, app.DevMasterKey())

@@ -52,7 +52,7 @@ func (b fixture) gone(t testing.TB, account accounts.Account) {
 func TestPurge_Account_NoRowLeft(t *testing.T) {
 	t.Parallel()
 	ctx, b := setup(t)
-	_, err := b.Webhooks.Create(ctx, b.org, webhooks.Draft{URL: "https://example.com/hook", Events: events.Catalogue()})
+	_, err := b.Webhooks.Create(ctx, b.org, audit.Operator(), webhooks.Draft{URL: "https://example.com/hook", Events: events.Catalogue()})
 	require.NoError(t, err)
 	doomed, kept := b.plant(t, "71"), b.plant(t, "72")
 	for _, marker := range doomed.markers {

@@ -2,6 +2,7 @@ package conversations_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/labels"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 func TestLabel_OneMoreThanTheMost_LimitReached(t *testing.T) {
@@ -47,4 +49,49 @@ func TestLabel_OneMoreThanTheMost_LimitReached(t *testing.T) {
 	require.Empty(t, read.Labels, "a bulk that is refused changes nothing")
 	require.Empty(t, onContact(last, contacts.Detach))
 	require.Empty(t, onContact(more, contacts.Attach))
+}
+
+// Two people with 60 labels each turn out to be one.
+func TestLabel_MergedContacts_KeepAtMostTheMost(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	b.Work(t)
+	sightings := []contacts.Sighting{
+		{PhoneNumber: "+351910000001", At: b.Clock.Now()}, {BSUID: "PT.1234567890", At: b.Clock.Now()},
+	}
+	resolve := func(seen ...contacts.Sighting) []contacts.Contact {
+		found, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]contacts.Contact, error) {
+			return b.Contacts.ResolveTx(ctx, tx, b.account, seen)
+		})
+		require.NoError(t, err)
+		return found
+	}
+	people := resolve(sightings...)
+	for _, person := range people {
+		thread := b.said(t, conversations.Message{ContactID: person.ID, At: b.Clock.Now(), Inbound: true})[0]
+		for range 60 {
+			label := b.Label(t, b.org).ID
+			_, err := b.Contacts.Label(ctx, b.org, b.account, person.ID, label, contacts.Attach)
+			require.NoError(t, err)
+			_, err = b.Conversations.Label(ctx, b.org, b.account, thread.ID, label, true)
+			require.NoError(t, err)
+		}
+	}
+	one := resolve(contacts.Sighting{PhoneNumber: "+351910000001", BSUID: "PT.1234567890", At: b.Clock.Now()})[0]
+	carried := func(table string) int {
+		count, err := postgres.One[int](ctx, b.DB.Of(b.org), `SELECT count(*) FROM `+table+` WHERE org_id = @org_id`, nil)
+		require.NoError(t, err)
+		return count
+	}
+	require.Eventually(t, func() bool {
+		b.Pass(t, time.Second)
+		left, err := postgres.One[int](ctx, b.DB.Of(b.org), `SELECT count(*) FROM conversations WHERE org_id = @org_id AND joined_into IS NULL`, nil)
+		require.NoError(t, err)
+		return left == 1 && carried("contact_labels") <= labels.MaxCarried && carried("conversation_labels") <= labels.MaxCarried
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, labels.MaxCarried, carried("contact_labels"))
+	require.Equal(t, labels.MaxCarried, carried("conversation_labels"))
+	read, err := b.Contacts.Get(ctx, b.org, b.account, one.ID)
+	require.NoError(t, err)
+	require.Len(t, read.Labels, labels.MaxCarried)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
@@ -63,7 +64,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{World: factory.On(t, pgtest.Connect(t, pgtest.URL(t), counter)), counter: counter}
 	f.org, _ = f.Org(t)
 	var err error
-	f.subscription, err = f.Webhooks.Create(t.Context(), f.org, webhooks.Draft{
+	f.subscription, err = f.Webhooks.Create(t.Context(), f.org, audit.Operator(), webhooks.Draft{
 		URL: "https://127.0.0.1/", Events: []events.Type{events.ContactUpdated, events.MessageSent},
 	})
 	require.NoError(t, err)
@@ -142,7 +143,7 @@ WHERE d.org_id = @org_id`))
 func TestRecordFor_OnlyThatSubscription(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	_, err := f.Webhooks.Create(t.Context(), f.org, webhooks.Draft{URL: "https://127.0.0.1/", Events: events.Catalogue()})
+	_, err := f.Webhooks.Create(t.Context(), f.org, audit.Operator(), webhooks.Draft{URL: "https://127.0.0.1/", Events: events.Catalogue()})
 	require.NoError(t, err)
 	made, err := postgres.InTx(t.Context(), f.DB, f.org, func(tx *postgres.Tx) (ids.Any, error) {
 		return f.Events.RecordForTx(t.Context(), tx, f.subscription.ID.Any(), events.Draft{Type: events.CustomerCreated, Data: 1})

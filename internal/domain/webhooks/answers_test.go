@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/safehttp"
@@ -149,7 +150,7 @@ func TestAnswers_NoConnection_ErrorCodes(t *testing.T) {
 		"https://no-such-name.invalid/hook":    "dns",
 		"https://192.0.2.1:8443/documentation": "blocked_address",
 	} {
-		made, err := s.Webhooks.Create(t.Context(), s.org, webhooks.Draft{URL: s.receiver.URL, Events: s.Subscription.Events})
+		made, err := s.Webhooks.Create(t.Context(), s.org, audit.Operator(), webhooks.Draft{URL: s.receiver.URL, Events: s.Subscription.Events})
 		require.NoError(t, err)
 		s.exec(t, `UPDATE webhook_subscriptions SET url = @url WHERE org_id = @org_id AND id = @id`, postgres.Args{"url": url, "id": made.ID})
 		want[made.ID.String()] = code + " " + url

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 )
 
@@ -26,17 +27,20 @@ func TestAudit_SecretsAndReplays_NameTheirPrincipal(t *testing.T) {
 	_, err = s.Webhooks.ReplayDead(t.Context(), s.org, by, webhooks.ReplayDraft{})
 	require.NoError(t, err)
 
-	entries, err := s.Audit.List(t.Context(), s.org, time.Time{}, 4)
+	created, err := s.Webhooks.Create(t.Context(), s.org, by, webhooks.Draft{URL: s.receiver.URL, Events: events.Catalogue()})
 	require.NoError(t, err)
-	targets := map[string]string{}
+
+	entries, err := s.Audit.List(t.Context(), s.org, time.Time{}, 5)
+	require.NoError(t, err)
+	targets := map[string][]string{}
 	for _, entry := range entries {
 		actor := audit.Principal{Kind: entry.ActorKind, ID: entry.ActorID}
 		require.Equal(t, by, actor)
-		targets[entry.Action] = entry.Target
+		targets[entry.Action] = append(targets[entry.Action], entry.Target)
 	}
 	require.Len(t, targets, 4)
-	require.Equal(t, secret.ID.String(), targets["webhook_secret.issued"])
-	require.Equal(t, secret.ID.String(), targets["webhook_secret.revoked"])
-	require.Equal(t, delivery.ID.String(), targets["webhook_delivery.replayed"])
-	require.NotEmpty(t, targets["webhook_deliveries.replayed"])
+	require.ElementsMatch(t, []string{secret.ID.String(), created.Secrets[0].ID.String()}, targets["webhook_secret.issued"])
+	require.Equal(t, []string{secret.ID.String()}, targets["webhook_secret.revoked"])
+	require.Equal(t, []string{delivery.ID.String()}, targets["webhook_delivery.replayed"])
+	require.Len(t, targets["webhook_deliveries.replayed"], 1)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
@@ -31,7 +32,7 @@ func newFixture(t *testing.T) *fixture {
 	s := &fixture{World: factory.New(t), receiver: receiver.New(t)}
 	s.org, _ = s.World.Org(t)
 	var err error
-	s.Subscription, err = s.Webhooks.Create(t.Context(), s.org, webhooks.Draft{URL: s.receiver.URL, Events: events.Catalogue()})
+	s.Subscription, err = s.Webhooks.Create(t.Context(), s.org, audit.Operator(), webhooks.Draft{URL: s.receiver.URL, Events: events.Catalogue()})
 	require.NoError(t, err)
 	s.Work(t)
 	return s

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -56,7 +57,7 @@ func (s *fixture) subscribe(t *testing.T, draft webhooks.Draft) webhooks.Subscri
 	if draft.Events == nil {
 		draft.Events = events.Catalogue()
 	}
-	made, err := s.Webhooks.Create(t.Context(), s.org, draft)
+	made, err := s.Webhooks.Create(t.Context(), s.org, audit.Operator(), draft)
 	require.NoError(t, err)
 	return made
 }

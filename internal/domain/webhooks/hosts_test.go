@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/testkit/proof"
@@ -18,7 +19,7 @@ func TestHostRate_ManySubscriptionsOfOneHost_PaceHolds(t *testing.T) {
 	s := newFixture(t)
 	subscriptions, changes := proof.Sized(10, 50), proof.Sized(70, 400)
 	for n := range subscriptions - 1 {
-		_, err := s.Webhooks.Create(t.Context(), s.org,
+		_, err := s.Webhooks.Create(t.Context(), s.org, audit.Operator(),
 			webhooks.Draft{URL: fmt.Sprintf("%s/%d", s.receiver.URL, n), Events: events.Catalogue()})
 		require.NoError(t, err)
 	}

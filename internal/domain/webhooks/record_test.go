@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -110,7 +111,7 @@ func TestRecord_MatchesByTypeNumberAndOrganization(t *testing.T) {
 	s.exec(t, `UPDATE webhook_subscriptions SET status = 'disabled', disabled_reason = 'x' WHERE org_id = @org_id AND id = @id`,
 		postgres.Args{"id": subscriptions["disabled, of sent"]})
 	stranger := s.otherOrg(t)
-	_, err = s.Webhooks.Create(t.Context(), stranger, webhooks.Draft{URL: s.receiver.URL, Events: events.Catalogue()})
+	_, err = s.Webhooks.Create(t.Context(), stranger, audit.Operator(), webhooks.Draft{URL: s.receiver.URL, Events: events.Catalogue()})
 	require.NoError(t, err)
 
 	for _, test := range []struct {

@@ -83,7 +83,7 @@ func New(deps Deps) (*Service, error) {
 }
 
 // Create subscribes an endpoint and gives it its first secret.
-func (s *Service) Create(ctx context.Context, org orgs.ID, draft Draft) (Subscription, error) {
+func (s *Service) Create(ctx context.Context, org orgs.ID, by audit.Principal, draft Draft) (Subscription, error) {
 	if err := s.checkURL(draft.URL); err != nil {
 		return Subscription{}, err
 	}
@@ -108,6 +108,9 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, draft Draft) (Subscri
 			return Subscription{}, err
 		}
 		if err := insertSecret(ctx, tx, secret); err != nil {
+			return Subscription{}, err
+		}
+		if err := s.audit.RecordTx(ctx, tx, by, "webhook_secret.issued", secret.ID.String(), nil); err != nil {
 			return Subscription{}, err
 		}
 		return subscription, s.lanes.OpenTx(ctx, tx, laneKind, subscription.ID.Any())

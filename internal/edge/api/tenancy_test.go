@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/platform/paging"
@@ -75,7 +76,7 @@ func ownSubscription(t *testing.T, client *apitest.Client) webhooks.Subscription
 	if len(page.Items) == 1 {
 		return page.Items[0]
 	}
-	made, err := client.World.Webhooks.Create(t.Context(), client.Org, webhooks.Draft{URL: "https://example.com/", Events: events.Catalogue()})
+	made, err := client.World.Webhooks.Create(t.Context(), client.Org, audit.Operator(), webhooks.Draft{URL: "https://example.com/", Events: events.Catalogue()})
 	require.NoError(t, err)
 	return made
 }

@@ -18,7 +18,7 @@ func createSubscription(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return write(c, http.StatusCreated, webhooks.Subscription.Resource, func(ctx context.Context) (webhooks.Subscription, error) {
-		return c.cell.Webhooks.Create(ctx, c.org(), draft)
+		return c.cell.Webhooks.Create(ctx, c.org(), c.by(), draft)
 	})
 }
 

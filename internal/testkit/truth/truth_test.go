@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -87,7 +88,7 @@ func (s *fixture) copy(t *testing.T) *fixture {
 func (s *fixture) subscribe(t *testing.T, org orgs.ID, to events.Type) {
 	t.Helper()
 	path := fmt.Sprint("/", len(s.Subscriptions))
-	made, err := s.world.Webhooks.Create(t.Context(), org, webhooks.Draft{URL: s.receiver.URL + path, Events: []events.Type{to}})
+	made, err := s.world.Webhooks.Create(t.Context(), org, audit.Operator(), webhooks.Draft{URL: s.receiver.URL + path, Events: []events.Type{to}})
 	require.NoError(t, err)
 	s.Subscriptions = append(s.Subscriptions, truth.Subscription{
 		Org: org.String(), ID: made.ID.String(), Path: path, Events: []string{string(to)},
