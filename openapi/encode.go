@@ -10,8 +10,10 @@ import (
 
 // json writes the place as JSON, members in the order of the yaml, so that the served document is
 // as readable as its source.
-func (p place) json() ([]byte, error) {
-	w := &writer{}
+func (p place) json() ([]byte, error) { return p.write(nil) }
+
+func (p place) write(unserved map[*yaml.Node]bool) ([]byte, error) {
+	w := &writer{unserved: unserved}
 	w.strings = json.NewEncoder(&w.out)
 	w.strings.SetEscapeHTML(false)
 	if err := w.value(p.node); err != nil {
@@ -23,6 +25,8 @@ func (p place) json() ([]byte, error) {
 type writer struct {
 	out     bytes.Buffer
 	strings *json.Encoder
+	// unserved are the operations that get the member `x-served: false`.
+	unserved map[*yaml.Node]bool
 }
 
 func (w *writer) value(node *yaml.Node) error {
@@ -59,6 +63,9 @@ func (w *writer) object(node *yaml.Node) error {
 		if err := w.value(node.Content[index+1]); err != nil {
 			return err
 		}
+	}
+	if w.unserved[node] {
+		w.out.WriteString(`,"x-served":false`)
 	}
 	w.out.WriteByte('}')
 	return nil

@@ -33,8 +33,8 @@ type Operation struct {
 	// PathParameters are the names in Path, in the order of the document.
 	PathParameters []Parameter
 
-	contract  *Contract
-	responses place
+	contract *Contract
+	place    place
 }
 
 // Parameter is a part of a request that is not the body.
@@ -50,12 +50,12 @@ type Parameter struct {
 func (c *Contract) newOperation(path, operation place) (*Operation, error) {
 	security := operation.at("security")
 	o := &Operation{
-		ID:        operation.at("operationId").text(),
-		Method:    strings.ToUpper(operation.name),
-		Path:      path.name,
-		Public:    security.exists() && len(security.items()) == 0,
-		contract:  c,
-		responses: operation.at("responses"),
+		ID:       operation.at("operationId").text(),
+		Method:   strings.ToUpper(operation.name),
+		Path:     path.name,
+		Public:   security.exists() && len(security.items()) == 0,
+		contract: c,
+		place:    operation,
 	}
 	body := c.resolve(operation.at("requestBody"))
 	o.BodyRequired = body.at("required").text() == "true"
@@ -116,7 +116,7 @@ func (c *Contract) addParameters(o *Operation, lists ...place) error {
 // Statuses are the statuses that the operation declares, in the order of the document.
 func (o *Operation) Statuses() []int {
 	var statuses []int
-	for _, response := range o.responses.members() {
+	for _, response := range o.place.at("responses").members() {
 		if status, err := strconv.Atoi(response.name); err == nil {
 			statuses = append(statuses, status)
 		}
@@ -150,7 +150,7 @@ func (o *Operation) ResponseHeaders(status int) []string {
 
 func (o *Operation) response(status int) (place, bool) {
 	for _, name := range []string{strconv.Itoa(status), fmt.Sprintf("%dXX", status/100), "default"} {
-		if response := o.responses.at(name); response.exists() {
+		if response := o.place.at("responses").at(name); response.exists() {
 			return o.contract.resolve(response), true
 		}
 	}

@@ -49,6 +49,7 @@ const (
 	InternalError         Code = "internal_error"
 	ProviderUpstreamError Code = "whatsapp_upstream_error"
 	ServiceUnavailable    Code = "service_unavailable"
+	NotImplemented        Code = "not_implemented"
 
 	MethodNotAllowed     Code = "method_not_allowed"
 	RequestTooLarge      Code = "request_too_large"
@@ -70,7 +71,7 @@ func Codes() []Code {
 		IdempotencyInProgress, WebhookSubscriptionDisabled, SetupLinkInactive, RegistrationInProgress,
 		IdempotencyKeyReuse, NumberNotVerified, RegistrationFailed, CannotRevokeLastSecret, MediaNotFound,
 		MarketingOptedOut, AccountRestricted, ConsentRequired, CustomerSuspended, UpstreamError,
-		RateLimitExceeded, InternalError, ProviderUpstreamError, ServiceUnavailable,
+		RateLimitExceeded, InternalError, ProviderUpstreamError, ServiceUnavailable, NotImplemented,
 		MethodNotAllowed, RequestTooLarge, UnsupportedMediaType, AlreadyExists, CustomerArchived, LimitReached,
 	}
 }

@@ -67,6 +67,8 @@ type API struct {
 	// plain has the paths that do not end in a parameter, with their methods.
 	plain  map[string][]string
 	served []*openapi.Operation
+	// document is the contract, with a mark on the operations that are not served.
+	document []byte
 	// sends has the schemas of the bodies of POST messages (sendSchemas).
 	sends map[string]*jsonschema.Schema
 }
@@ -93,18 +95,29 @@ func New(deps Deps) (*API, error) {
 		}
 		route.operation = operation
 		a.served = append(a.served, operation)
-		pattern := prefix + chiPath(route.path)
-		a.router.Method(route.method, pattern, a.serve(route))
-		if folder, isName := strings.CutSuffix(pattern, "/{name}"); isName {
-			named[folder] = append(named[folder], route.method)
-		} else if !strings.HasSuffix(pattern, "}") {
-			a.plain[pattern] = append(a.plain[pattern], route.method)
-		}
+		a.add(route, named)
+	}
+	for _, route := range a.unserved() {
+		a.add(route, named)
 	}
 	a.refusePlain(named)
+	if a.document, err = deps.Contract.Serving(a.served); err != nil {
+		return nil, err
+	}
 	a.router.NotFound(a.serve(&route{class: single, handler: a.noSuchNumber}))
 	a.router.MethodNotAllowed(a.serve(&route{class: single, handler: a.methodNotAllowed}))
 	return a, nil
+}
+
+// add routes a method and path to its handler. named collects the methods of paths that end in a name.
+func (a *API) add(route *route, named map[string][]string) {
+	pattern := prefix + chiPath(route.path)
+	a.router.Method(route.method, pattern, a.serve(route))
+	if folder, isName := strings.CutSuffix(pattern, "/{name}"); isName {
+		named[folder] = append(named[folder], route.method)
+	} else if !strings.HasSuffix(pattern, "}") {
+		a.plain[pattern] = append(a.plain[pattern], route.method)
+	}
 }
 
 // Served lists the operations of the contract that have a handler.

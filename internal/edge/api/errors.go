@@ -72,6 +72,7 @@ var statuses = map[fault.Code]statusRow{ //nolint:gochecknoglobals // a table, n
 
 	fault.RateLimitExceeded:     {http.StatusTooManyRequests, rateLimitError},
 	fault.InternalError:         {http.StatusInternalServerError, apiError},
+	fault.NotImplemented:        {http.StatusNotImplemented, apiError},
 	fault.ProviderUpstreamError: {http.StatusBadGateway, apiError},
 	fault.ServiceUnavailable:    {http.StatusServiceUnavailable, apiError},
 }

@@ -12,7 +12,7 @@ func (a *API) getHealth(*call) (reply, error) {
 }
 
 func (a *API) getOpenAPI(*call) (reply, error) {
-	return reply{status: http.StatusOK, encoded: a.Contract.JSON()}, nil
+	return reply{status: http.StatusOK, encoded: a.document}, nil
 }
 
 // me is the API key of the request, with its organization and teams.

@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -76,7 +78,30 @@ func TestPublicRoutes_WithoutKey_Answer(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	require.JSONEq(t, `{"status":"ok","version":"test"}`, string(s.Anonymous().Get(t, "/health").Body))
-	require.Equal(t, string(s.Contract.JSON()), string(s.Anonymous().Get(t, "/openapi.json").Body))
+	require.Equal(t, http.StatusOK, s.Anonymous().Get(t, "/openapi.json").Status)
+}
+
+// TestUnserved_OperationsOfTheContract compares the marks of the served document with the routes.
+func TestUnserved_OperationsOfTheContract(t *testing.T) {
+	t.Parallel()
+	s := apitest.New(t)
+	client := s.Client(t)
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(s.Anonymous().Get(t, "/openapi.json").Body, &document))
+	example := strings.NewReplacer("{phone_number_id}", "100000000000001", "{id}", "x", "{link_id}", "x", "{name}", "x")
+	for _, operation := range s.Contract.Operations() {
+		marked := strings.HasSuffix(string(document.Paths[operation.Path][strings.ToLower(operation.Method)]), `,"x-served":false}`)
+		served := slices.Contains(s.API.Served(), operation)
+		require.NotEqual(t, served, marked, "%s %s", operation.Method, operation.Path)
+		if served {
+			continue
+		}
+		path := example.Replace(operation.Path)
+		requireRefusal(t, refusal{501, "api_error", "not_implemented", ""}, client.Do(t, operation.Method, path, ""))
+		require.Equal(t, http.StatusUnauthorized, s.Anonymous().Do(t, operation.Method, path, "").Status)
+	}
 }
 
 func TestOverload_ListsAreRefusedFirst(t *testing.T) {

@@ -118,6 +118,21 @@ func notFound(*call) (reply, error) {
 	return reply{}, fault.New(fault.ResourceNotFound, "There is no such route. The routes are listed in /v1/openapi.json.")
 }
 
+// unserved are the operations of the contract that have no handler yet.
+func (a *API) unserved() (routes []*route) {
+	for _, operation := range a.Contract.Operations() {
+		if !slices.Contains(a.served, operation) {
+			routes = append(routes, &route{method: operation.Method, path: operation.Path, class: single, handler: notServed})
+		}
+	}
+	return routes
+}
+
+func notServed(*call) (reply, error) {
+	return reply{}, fault.New(fault.NotImplemented,
+		"This version does not serve this operation yet. In /v1/openapi.json it is marked with `x-served: false`.")
+}
+
 // methods are the HTTP methods that the contract uses.
 func methods() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
@@ -129,6 +144,7 @@ func methods() []string {
 func (a *API) refusePlain(named map[string][]string) {
 	for pattern, own := range a.plain {
 		own = slices.Concat(named[path.Dir(pattern)], own)
+		own = slices.DeleteFunc(methods(), func(method string) bool { return !slices.Contains(own, method) })
 		for _, method := range methods() {
 			if !slices.Contains(own, method) {
 				a.router.Method(method, pattern, a.serve(&route{class: single, handler: a.methodNotAllowed, allowed: own}))
