@@ -93,7 +93,7 @@ func TestCopy_ChangesWhileCopying_TargetIsEqual(t *testing.T) {
 	copied, err := begun.Finish(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 51, copied.Rows["labels"])
-	require.Less(t, copied.Late, int64(40))
+	require.Positive(t, copied.Late)
 	require.Equal(t, f.rows(t, f.from), f.rows(t, f.to))
 }
 

@@ -195,6 +195,7 @@ func TestMove_ConcurrentWrites_NoneAreLost(t *testing.T) {
 					return
 				default:
 				}
+				time.Sleep(5 * time.Millisecond) // a copy must be faster than the writers, also on a busy machine
 				name := fmt.Sprintf("writer %d label %d", w, i)
 				made, err := mover.ask(t.Context(), http.MethodPost, "/labels", `{"name":"`+name+`"}`)
 				switch {

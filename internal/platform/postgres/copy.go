@@ -166,8 +166,13 @@ func stream(
 	return sent, err
 }
 
-// pace is how fast a copy or purge works: so many rows, then a pause so many times longer than they took.
+// pace is how fast a copy or purge works: so many rows, then a pause so many times longer than they took, at most 50 ms.
 type pace struct{ rows, rest int }
+
+// longestRest bounds a pause, because on a busy machine a copy must be faster than the organization writes.
+const longestRest = 50 * time.Millisecond
+
+func (p pace) pause(took time.Duration) { time.Sleep(min(time.Duration(p.rest)*took, longestRest)) }
 
 // easily is the pace while no request waits for the move. Requests of others that come during a portion are delayed by
 // less than its time, so a portion is small.
@@ -198,7 +203,9 @@ func read(ctx context.Context, tx pgx.Tx, rows string, to io.Writer, how pace) (
 			return sum{}, err
 		}
 		portion = portion[:0]
-		time.Sleep(time.Duration(how.rest) * watch.Elapsed())
+		if count == how.rows {
+			how.pause(watch.Elapsed())
+		}
 	}
 	_, err := tx.Exec(ctx, `CLOSE copied`)
 	return sum{rows: total, checksum: hex.EncodeToString(digest.Sum(nil))}, err

@@ -22,8 +22,9 @@ type OrgCopied struct {
 // organization must be frozen at the source. It commits only if every late row reads the same at the target, and each
 // table has the same number of rows.
 //
-// A row that was written later has the id of a later transaction in xmin. Its superset is cheap to find: every row
-// whose transaction had not ended when BeginCopy looked.
+// A row that was written later has the id of a later transaction in xmin. A superset is cheap to find: every row
+// whose transaction is not older than the oldest one that was open when BeginCopy looked. A transaction of any
+// database of the server that stays open for long makes the pause longer.
 //
 // Rows that exchanged a unique value meanwhile (two labels that swapped names) cannot be written one by one. Finish
 // then returns an error, and the caller begins again.

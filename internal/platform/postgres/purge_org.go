@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -66,6 +65,6 @@ func purgeLeaf(ctx context.Context, db *DB, org ids.Org, leaf string) error {
 		if err != nil || deleted < int64(how.rows) {
 			return err
 		}
-		time.Sleep(time.Duration(how.rest) * watch.Elapsed())
+		how.pause(watch.Elapsed())
 	}
 }
