@@ -114,6 +114,7 @@ func newProcessWith(ctx context.Context, b *bench, with setup) *process {
 	b.later(func() { _ = null.Close() })
 	logger := must(telemetry.NewLogger(null, slog.LevelInfo.String(), config.LogFormat))
 	p.app = must(app.New(ctx, config, logger, app.Options{Tracers: with.tracers}))
+	check(p.app.Cells().CheckKeys(ctx, true))
 	for range with.organizations {
 		cell := must(p.app.Cells().ForNew(ctx))
 		if p.cell == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -173,6 +174,30 @@ func (f *orgFlag) cell(ctx context.Context, cells *app.Cells) (*app.Cell, orgs.I
 	}
 	cell, err := cells.Of(ctx, id)
 	return cell, id, err
+}
+
+// limitFlag adds --limit, a number from 1 on.
+func limitFlag(command *cobra.Command, limit *int, usage string) {
+	*limit = defaultLimit
+	command.Flags().Var((*countValue)(limit), "limit", usage)
+}
+
+const defaultLimit = 100
+
+// countValue is a flag whose value is a number from 1 on.
+type countValue int
+
+func (c *countValue) String() string { return strconv.Itoa(int(*c)) }
+func (c *countValue) Type() string   { return "number" }
+
+// Set reads the value.
+func (c *countValue) Set(text string) error {
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return errors.New("must be a number from 1 on")
+	}
+	*c = countValue(number)
+	return nil
 }
 
 // parseTime reads an optional time flag.

@@ -34,7 +34,7 @@ func (c *chosen) flags(command *cobra.Command) {
 	command.Flags().StringVar(&c.state, "state", "",
 		"only these: quarantined (no organization has the number), unhandled (no consumer takes such items yet), dead (failed)")
 	command.Flags().StringSliceVar(&c.ids, "id", nil, "only these ids, as list printed them")
-	command.Flags().IntVar(&c.limit, "limit", 100, "how many of each state and cell")
+	limitFlag(command, &c.limit, "how many of each state and cell")
 }
 
 // wants tells whether one of the states is chosen.

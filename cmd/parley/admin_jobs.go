@@ -41,7 +41,7 @@ func (a *admin) jobsList() *cobra.Command {
 		})
 		return out, err
 	})
-	command.Flags().IntVar(&limit, "limit", 100, "how many of each type and cell")
+	limitFlag(command, &limit, "how many of each type and cell")
 	return command
 }
 
@@ -51,6 +51,9 @@ func (a *admin) jobsRetry() *cobra.Command {
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		if _, err := strconv.Atoi(id); err == nil && name == "" && cells.Count() > 1 {
 			return printed{}, errors.New("two cells may have a job of the same number: choose the cell with --cell")
+		}
+		if err := cells.Check(name); err != nil {
+			return printed{}, err
 		}
 		retried := false
 		err := cells.Each(func(cell *app.Cell) error {

@@ -61,11 +61,9 @@ func (a *admin) keyRevoke() *cobra.Command {
 	return command
 }
 
-const listed = 100
-
 func (a *admin) auditCommand() *cobra.Command {
 	list := a.about("list", "List the newest entries", func(ctx context.Context, cell *app.Cell, org orgs.ID) (printed, error) {
-		entries, err := cell.Audit.List(ctx, org, time.Time{}, listed)
+		entries, err := cell.Audit.List(ctx, org, time.Time{}, defaultLimit)
 		out := printed{columns: []string{"at", "actor_kind", "actor_id", "action", "target", "detail"}, list: true}
 		for _, entry := range entries {
 			out.rows = append(out.rows, []any{
@@ -95,6 +93,6 @@ func (a *admin) logsCommand() *cobra.Command {
 		}
 		return out, err
 	})
-	list.Flags().IntVar(&limit, "limit", listed, "how many")
+	limitFlag(list, &limit, "how many")
 	return group("logs", "The API log", list)
 }

@@ -57,11 +57,16 @@ func organizationRow(o orgs.Organization) []any {
 func (a *admin) orgList() *cobra.Command {
 	command := &cobra.Command{Use: "list", Short: "List organizations", Args: cobra.NoArgs}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
-		out := printed{columns: append(organizationColumns(), "cell"), list: true}
+		out := printed{columns: append(organizationColumns(), "cell", "frozen_at"), list: true}
 		err := cells.Each(func(cell *app.Cell) error {
 			all, err := cell.Orgs.List(ctx)
 			for _, org := range all {
-				out.rows = append(out.rows, append(organizationRow(org), cell.Name))
+				if org.FrozenAt != nil {
+					if home, err := cells.Of(ctx, org.OrgID); err != nil || home != cell {
+						continue // the copy that a move left, until it is purged
+					}
+				}
+				out.rows = append(out.rows, append(organizationRow(org), cell.Name, clock.StampOrNil(org.FrozenAt)))
 			}
 			return err
 		})

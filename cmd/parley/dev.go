@@ -82,6 +82,9 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	if err := process.Cells().Migrate(ctx, func(string, int) {}); err != nil {
 		return err
 	}
+	if err := process.Cells().CheckKeys(ctx, true); err != nil {
+		return err
+	}
 	network.build(logger)
 	group, ctx := errgroup.WithContext(ctx)
 	outliving, stop := context.WithCancel(context.WithoutCancel(ctx)) // requests to the simulator can finish

@@ -73,7 +73,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	if err != nil {
 		return nil, err
 	}
-	a.cells, err = OpenCells(ctx, config, CellsConfig{Conns: config.DatabaseConns, Logger: logger, Tracers: tracers})
+	a.cells, err = OpenCells(ctx, config, CellsConfig{Conns: config.DatabaseConns, KeyFirst: true, Logger: logger, Tracers: tracers})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,7 @@ type Cell struct {
 	key *keyCheck
 	// keyed is closed once the master key was checked.
 	keyed          chan struct{}
+	admitted       sync.Once
 	synced, jumped atomic.Bool
 }
 
@@ -47,7 +49,9 @@ type CellConfig struct {
 	Name string
 	URL  string
 	// Conns is the size of the pool that serves requests.
-	Conns     int32
+	Conns int32
+	// KeyFirst lets nobody use the cell before its master key was checked.
+	KeyFirst  bool
 	Directory *directory.Directory
 	Ring      *sealed.Keyring
 	Posts     *safehttp.Client
@@ -73,38 +77,42 @@ const (
 
 // OpenCell builds a cell without waiting for its database.
 func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
+	c := &Cell{url: config.URL, clock: clock.NewSynced(), keyed: make(chan struct{})}
+	var opened <-chan struct{}
+	if config.KeyFirst {
+		opened = c.keyed
+	}
 	db, err := postgres.Open(ctx, postgres.Config{
-		URL: config.URL, Name: "parley " + config.Name, MaxConns: config.Conns, Shared: true,
+		URL: config.URL, Name: "parley " + config.Name, MaxConns: config.Conns, Shared: true, Opened: opened,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	upkeepDB, err := postgres.Open(ctx, postgres.Config{
+	c.upkeepDB, err = postgres.Open(ctx, postgres.Config{
 		URL: config.URL, Name: "parley upkeep of " + config.Name, MaxConns: upkeepConns,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	workDB, err := postgres.Open(ctx, postgres.Config{
-		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: workConns, AcquireWait: workWait, Steady: true,
+	c.workDB, err = postgres.Open(ctx, postgres.Config{
+		URL: config.URL, Name: "parley work of " + config.Name, MaxConns: workConns, AcquireWait: workWait, Steady: true, Opened: opened,
 		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &Cell{url: config.URL, clock: clock.NewSynced(), upkeepDB: upkeepDB, workDB: workDB, keyed: make(chan struct{})}
-	c.expiry = postgres.NewExpiry(upkeepDB, schema.Partitioned())
+	c.expiry = postgres.NewExpiry(c.upkeepDB, schema.Partitioned())
 	c.Cell, err = cell.New(cell.Deps{
-		Name: config.Name, DB: db, LogDB: upkeepDB, WorkDB: workDB, Clock: c.clock, Directory: config.Directory,
+		Name: config.Name, DB: db, LogDB: c.upkeepDB, WorkDB: c.workDB, Clock: c.clock, Directory: config.Directory,
 		Ring: config.Ring, Posts: config.Posts, HostRate: config.HostRate, Provider: config.Provider, Logger: config.Logger,
 		EchoWait: config.EchoWait, Bucket: config.Bucket, MediaURL: config.MediaURL,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.key, err = newKeyCheck(upkeepDB, config.Ring)
+	c.key, err = newKeyCheck(c.upkeepDB, config.Ring)
 	return c, err
 }
 

@@ -86,9 +86,11 @@ type CellsConfig struct {
 	// All opens every cell that the settings name, not only those that are served.
 	All bool
 	// Conns is the size of each cell's pool for requests.
-	Conns   int32
-	Logger  *slog.Logger
-	Tracers []pgx.QueryTracer
+	Conns int32
+	// KeyFirst lets nobody use a cell before its master key was checked.
+	KeyFirst bool
+	Logger   *slog.Logger
+	Tracers  []pgx.QueryTracer
 }
 
 const directoryConns = 4
@@ -131,7 +133,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	}
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
-			Name: name, URL: config.databases()[name], Conns: options.Conns, Directory: c.Directory,
+			Name: name, URL: config.databases()[name], Conns: options.Conns, KeyFirst: options.KeyFirst, Directory: c.Directory,
 			Ring: ring, Posts: posts, HostRate: config.WebhookRate, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
 			EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
 		})
@@ -255,6 +257,15 @@ func (c *Cells) ForNew(ctx context.Context) (*Cell, error) {
 	return c.named(name)
 }
 
+// Check returns an error if a command names a cell that the settings do not have. An empty name is that of no cell.
+func (c *Cells) Check(name string) error {
+	if name == "" {
+		return nil
+	}
+	_, err := c.named(name)
+	return err
+}
+
 func (c *Cells) named(name string) (*Cell, error) {
 	cell, open := c.all[name]
 	if !open {
@@ -268,8 +279,8 @@ const (
 	resolveTimeout = 30 * time.Second
 )
 
-// keepDirectory resolves the claims that processes left open when they died, and deletes quarantined
-// callbacks that have expired, each minute until ctx ends.
+// keepDirectory resolves the claims, and opens the organizations, that processes left behind when they died. It deletes
+// quarantined callbacks that have expired. It does so each minute until ctx ends.
 func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 	every(ctx, resolveEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
@@ -280,6 +291,10 @@ func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 		}
 		if err := c.Directory.ExpireQuarantine(ctx); err != nil {
 			logger.ErrorContext(ctx, "quarantine.not_expired", "error", err)
+		}
+		err = c.Each(func(one *Cell) error { return c.reopenFrozen(ctx, one, logger) })
+		if err != nil {
+			logger.ErrorContext(ctx, "organizations.not_reopened", "error", err)
 		}
 		if resolved > 0 {
 			logger.InfoContext(ctx, "directory.settled", "routes", resolved)

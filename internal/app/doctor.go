@@ -47,6 +47,7 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 		findings = append(findings, doctorCell(ctx, name, databases[name])...)
 	}
 	findings = append(findings, doctorKeys(ctx, config)...)
+	findings = append(findings, doctorMoves(ctx, config)...)
 	findings = append(findings, doctorRedis(ctx, config), doctorBucket(ctx, config), doctorMediaHost(ctx, config), doctorProvider(ctx, config))
 	return append(findings, doctorNumbers(ctx, config)...)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/sealed"
@@ -40,7 +42,7 @@ func newKeyCheck(db *postgres.DB, ring *sealed.Keyring) (*keyCheck, error) {
 // read opens the text. written is false if there is none yet.
 func (k *keyCheck) read(ctx context.Context) (written bool, err error) {
 	found, err := postgres.One[[]byte](ctx, k.db.System("the check of the master key"), sqlKeyCheck, nil)
-	if errors.Is(err, postgres.ErrNoRow) || postgres.Unmigrated(err) {
+	if errors.Is(err, postgres.ErrNoRow) {
 		return false, nil
 	}
 	if err != nil {
@@ -64,38 +66,55 @@ func (k *keyCheck) write(ctx context.Context, sql string) error {
 }
 
 // checkKey returns sealed.ErrOtherKey if the master keys do not open what the cell stores: the known text, and a
-// value under another key than the newest. With write, a cell without the known text gets it, unless it
-// stores values under an older key: that key must stay until they are sealed again.
-func (c *Cell) checkKey(ctx context.Context, write bool) error {
+// value under another key than the newest. fresh tells that the cell has neither: it may get the known text.
+func (c *Cell) checkKey(ctx context.Context) (fresh bool, err error) {
 	written, err := c.key.read(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	older, err := c.CheckSeal(ctx)
-	if postgres.Unmigrated(err) {
-		return nil
-	}
-	if err != nil || written || older || !write {
-		return err
-	}
+	older, err := c.CheckSeal(ctx, c.upkeepDB.System("whether the master key opens secrets and tokens"))
+	return err == nil && !written && !older, err
+}
+
+// writeKey gives a fresh cell its known text.
+func (c *Cell) writeKey(ctx context.Context) error {
 	if err := c.key.write(ctx, sqlWriteKeyCheck); err != nil {
 		return err
 	}
-	_, err = c.key.read(ctx) // another process may have been first, with another key
+	_, err := c.key.read(ctx) // another process may have been first, with another key
 	return err
 }
 
-// CheckKeys checks the master keys in every cell, for a command. With write, cells without a known text get it.
+// CheckKeys checks the master keys in every cell, for a command; it passes over cells without tables. With write,
+// fresh cells get a known text if no cell refuses the keys.
 func (c *Cells) CheckKeys(ctx context.Context, write bool) error {
-	return c.Each(func(one *Cell) error {
+	var unwritten []*Cell
+	err := c.Each(func(one *Cell) error {
 		if one.key == nil {
 			return nil
 		}
-		if err := one.checkKey(ctx, write); err != nil {
+		fresh, err := one.checkKey(ctx)
+		switch {
+		case postgres.Unmigrated(err):
+			return nil
+		case err != nil:
 			return otherKey(err)
+		case fresh && write:
+			unwritten = append(unwritten, one)
+		default:
+			one.admit()
 		}
 		return nil
 	})
+	for _, one := range unwritten {
+		if err == nil {
+			err = otherKey(one.writeKey(ctx))
+		}
+		if err == nil {
+			one.admit()
+		}
+	}
+	return err
 }
 
 // otherKey says what to do about sealed.ErrOtherKey.
@@ -109,32 +128,63 @@ func otherKey(err error) error {
 
 const keyTimeout = 5 * time.Second
 
-// awaitKey checks the master key until the database answers. It returns an error if the key is another one: the
-// process then ends. No background work of the cell starts before.
-func (c *Cell) awaitKey(ctx context.Context, logger *slog.Logger) error {
-	for {
-		err := func() error {
-			ctx, cancel := context.WithTimeout(ctx, keyTimeout)
-			defer cancel()
-			return c.checkKey(ctx, true)
-		}()
-		switch {
-		case err == nil:
-			close(c.keyed)
-			return nil
-		case errors.Is(err, sealed.ErrOtherKey):
-			return fmt.Errorf("cell %s: %w", c.Name, otherKey(err))
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // the process stops
+// awaitKeys checks the master keys until each cell has answered. It returns an error if they are other ones: the
+// process then ends. A cell serves no request and does no background work before its check. A fresh cell gets its
+// known text when all cells have answered, because one of them may refuse the keys.
+func (c *Cells) awaitKeys(ctx context.Context, logger *slog.Logger) error {
+	err := c.untilAnswered(ctx, logger, func(ctx context.Context, one *Cell) error {
+		fresh, err := one.checkKey(ctx)
+		if err == nil && !fresh {
+			one.admit()
 		}
-		logger.WarnContext(ctx, "master_key.not_checked", "cell", c.Name, "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(clockFirst):
-		}
+		return err
+	})
+	if err != nil || ctx.Err() != nil {
+		return err
 	}
+	return c.untilAnswered(ctx, logger, func(ctx context.Context, one *Cell) error {
+		if one.hasKey() {
+			return nil
+		}
+		err := one.writeKey(ctx)
+		if err == nil {
+			one.admit()
+		}
+		return err
+	})
 }
+
+// untilAnswered repeats check for each cell, all at once, until its database answers. It returns
+// sealed.ErrOtherKey, and nil when ctx ends.
+func (c *Cells) untilAnswered(ctx context.Context, logger *slog.Logger, check func(context.Context, *Cell) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, one := range c.all {
+		group.Go(func() error {
+			for {
+				err := func() error {
+					ctx, cancel := context.WithTimeout(ctx, keyTimeout)
+					defer cancel()
+					return check(ctx, one)
+				}()
+				switch {
+				case errors.Is(err, sealed.ErrOtherKey):
+					return fmt.Errorf("cell %s: %w", one.Name, otherKey(err))
+				case err == nil || ctx.Err() != nil:
+					return nil //nolint:nilerr // the process stops
+				}
+				logger.WarnContext(ctx, "master_key.not_checked", "cell", one.Name, "error", err)
+				select {
+				case <-ctx.Done():
+				case <-time.After(clockFirst):
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// admit lets the pools of requests and background work give connections.
+func (c *Cell) admit() { c.admitted.Do(func() { close(c.keyed) }) }
 
 // hasKey tells that the master key was checked.
 func (c *Cell) hasKey() bool {

@@ -1,9 +1,14 @@
 package app_test
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +18,8 @@ import (
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
 // withKeys opens the cells of the fixture with master keys.
@@ -64,4 +71,80 @@ func TestCheckKeys_ValuesUnderOlderKey_KeyMustStay(t *testing.T) {
 	require.Empty(t, done[mover.cell].Frozen, "the copy that the move left is not counted")
 	require.NoError(t, f.withKeys(t, newer).CheckKeys(t.Context(), false))
 	require.ErrorIs(t, f.withKeys(t, app.DevMasterKey()).CheckKeys(t.Context(), false), sealed.ErrOtherKey)
+}
+
+// environment is that of a process with master keys.
+func (f *fixture) environment(keys string) map[string]string {
+	return map[string]string{
+		"PARLEY_DATABASE_URL": f.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": f.urls["second"], "PARLEY_MASTER_KEY": keys,
+		"PARLEY_LISTEN": "127.0.0.1:0", "PARLEY_OPERATOR_LISTEN": "127.0.0.1:0", "PARLEY_PROVIDER_APP_ID": "1",
+		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
+		"PARLEY_PROVIDER_BASE_URL": "http://127.0.0.1:9", "PARLEY_PUBLIC_URL": "http://127.0.0.1:9",
+	}
+}
+
+// process builds a process with master keys, and does not run it yet.
+func (f *fixture) process(t *testing.T, keys string) *app.App {
+	t.Helper()
+	config := app.ReadConfig(f.environment(keys))
+	config.Dev = true
+	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
+	require.NoError(t, err)
+	return process
+}
+
+// A process listens before its databases have answered. It writes nothing until the master key was checked.
+func TestServe_KeyNotYetChecked_TakesNoWrites(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	o := f.tenant(t)
+	process := f.process(t, app.DevMasterKey())
+	t.Cleanup(process.Close)
+	server := httptest.NewServer(process.Handler())
+	t.Cleanup(server.Close)
+	post := func() int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/labels", strings.NewReader(`{"name":"New"}`))
+		require.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+o.key)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := server.Client().Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	require.Equal(t, http.StatusServiceUnavailable, post())
+	require.NoError(t, process.Cells().CheckKeys(t.Context(), true))
+	require.Equal(t, http.StatusCreated, post())
+}
+
+// A wrong key that one cell refuses leaves nothing in a cell that has no known text yet.
+func TestServe_KeyRefusedByOneCell_LeavesFreshCellsAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	require.NoError(t, f.withKeys(t, canary.Master).CheckKeys(t.Context(), true))
+	f.sql(t, "main", `DELETE FROM master_key_check`)
+	require.ErrorIs(t, f.process(t, app.DevMasterKey()).Run(t.Context(), app.Roles{Serve: true, Work: true}), sealed.ErrOtherKey)
+	require.ErrorIs(t, f.withKeys(t, app.DevMasterKey()).CheckKeys(t.Context(), true), sealed.ErrOtherKey)
+	require.NoError(t, f.withKeys(t, canary.Master).CheckKeys(t.Context(), true))
+}
+
+// A process that starts before the tables exist gives the cells their known text once they do.
+func TestServe_StartedBeforeMigrate_WritesTheCheckLater(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for cell := range f.urls {
+		f.sql(t, cell, `ALTER TABLE master_key_check RENAME TO master_key_check_later`)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	process, ended, ready := f.process(t, canary.Master), make(chan error, 1), make(chan struct{})
+	go func() { ended <- process.Run(ctx, app.Roles{Serve: true, Ready: func(string) { close(ready) }}) }()
+	<-ready
+	for cell := range f.urls {
+		f.sql(t, cell, `ALTER TABLE master_key_check_later RENAME TO master_key_check`)
+	}
+	require.Eventually(t, func() bool {
+		return errors.Is(f.withKeys(t, app.DevMasterKey()).CheckKeys(t.Context(), false), sealed.ErrOtherKey)
+	}, proc.Patience, 10*time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
 }

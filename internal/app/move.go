@@ -27,15 +27,16 @@ type Moved struct {
 
 // Move moves an organization to another cell: copy and compare its rows, freeze it, copy what changed meanwhile, change
 // its cell in the directory, open it there. Its requests are refused while it is frozen, and no others. A
-// failure before the change in the directory leaves the organization in its old cell. After a later
-// failure, running the move again finishes it. Background work purges the old rows after an hour.
+// failure before the change in the directory leaves the organization in its old cell. If the process dies, background
+// work opens the organization where the directory says that it lives; running the move again does so at once, and
+// then moves it. Background work purges the old rows after an hour.
 func (c *Cells) Move(ctx context.Context, org orgs.ID, by audit.Principal, to string) (moved Moved, err error) {
 	err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {
 		moved, err = c.move(ctx, org, by, to)
 		return err
 	})
 	if errors.Is(err, postgres.ErrBusy) {
-		err = errors.New("another move of this organization is under way")
+		err = errors.New("a move of this organization, or the purge after one, is under way: run the command again when it has ended")
 	}
 	return moved, err
 }
@@ -57,8 +58,8 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to st
 	if err != nil {
 		return moved, err
 	}
-	if source == target {
-		return moved, target.open(ctx, org, home.Epoch)
+	if home, err = c.reopen(ctx, org, by, source, home); err != nil || source == target {
+		return moved, err
 	}
 	if err := prepare(ctx, source, target, org, home.Epoch); err != nil {
 		return moved, err
@@ -70,7 +71,7 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to st
 	defer copying.Close(ctx)
 	began := c.clock.Now()
 	if frozen, err := source.freeze(ctx, org); frozen && err != nil {
-		return moved, c.stay(ctx, org, source, home, err)
+		return moved, c.stay(ctx, org, by, source, home, err)
 	} else if err != nil {
 		return moved, err
 	}
@@ -78,24 +79,25 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to st
 		home, err = c.Directory.MoveHome(ctx, org, home, to)
 	}
 	if err != nil {
-		return moved, c.stay(ctx, org, source, home, err)
+		return moved, c.stay(ctx, org, by, source, home, err)
 	}
-	if err := target.open(ctx, org, home.Epoch); err != nil {
+	if err := target.open(ctx, org, home.Epoch, by, "org.moved", map[string]any{"from": moved.From, "to": moved.To}); err != nil {
 		return moved, fmt.Errorf("the organization lives in %s and is not open yet, run the move again: %w", to, err)
 	}
 	moved.Paused = c.clock.Now().Sub(began)
-	return moved, target.Audit.Record(ctx, org, by, "org.moved", org.String(), map[string]any{"from": moved.From, "to": moved.To})
+	return moved, nil
 }
 
 // stay opens the organization in its old cell, if the directory still names that cell. When the
 // answer of the change was lost, the directory may name the new one.
-func (c *Cells) stay(ctx context.Context, org orgs.ID, source *Cell, home directory.Home, cause error) error {
+func (c *Cells) stay(ctx context.Context, org orgs.ID, by audit.Principal, source *Cell, home directory.Home, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	now, err := c.Directory.HomeOf(ctx, org)
 	if err != nil || now != home {
 		return errors.Join(fmt.Errorf("where the organization lives is not known, run the move again: %w", cause), err)
 	}
-	return errors.Join(fmt.Errorf("the organization stays in %s: %w", source.Name, cause), source.open(ctx, org, home.Epoch))
+	opened := source.open(ctx, org, home.Epoch, by, "org.reopened", map[string]any{"cell": source.Name})
+	return errors.Join(fmt.Errorf("the organization stays in %s: %w", source.Name, cause), opened)
 }
 
 const sqlCopyOf = `
@@ -136,7 +138,8 @@ WHERE org_id = @org`
 UPDATE organizations
 SET frozen_at = NULL,
     epoch = @epoch
-WHERE org_id = @org_id`
+WHERE org_id = @org_id
+  AND epoch <= @epoch`
 )
 
 // freezeWait bounds how long a move waits for transactions that began before it: a request with its commit takes at
@@ -203,8 +206,9 @@ func (c *Cell) awaitSystemTransactions(ctx context.Context) error {
 
 const freezePoll = 10 * time.Millisecond
 
-// open lets requests in again, and creates the organization's lanes and jobs from its rows.
-func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
+// open lets requests in again, creates the organization's lanes and jobs from its rows, and records the action. It
+// refuses when the organization was opened under a later epoch.
+func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64, by audit.Principal, action string, detail map[string]any) error {
 	if err := c.Lanes.ReturnRows(ctx, org); err != nil {
 		return err
 	}
@@ -214,10 +218,16 @@ func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64) error {
 			return 0, err
 		}
 		opened, err := tx.Exec(ctx, sqlOpen, postgres.Args{"epoch": epoch})
-		if err != nil {
-			return 0, err
+		if err == nil && opened == 0 {
+			err = fmt.Errorf("cell %s has no copy of the organization that epoch %d may open", c.Name, epoch)
 		}
-		return opened, c.RestoreTx(ctx, tx)
+		if err == nil {
+			err = c.RestoreTx(ctx, tx)
+		}
+		if err == nil {
+			err = c.Audit.RecordTx(ctx, tx, by, action, org.String(), detail)
+		}
+		return opened, err
 	})
 	return err
 }
@@ -245,7 +255,7 @@ func (c *Cells) purgeMoved(ctx context.Context, from *Cell) (purged int, err err
 			return purged, err
 		}
 		if home.Cell == from.Name {
-			continue // frozen by a move that failed: the operator runs it again
+			continue // reopenFrozen opens it
 		}
 		// A move back to this cell must not meet the purge.
 		err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
 	"github.com/parley-chat/parley/internal/testkit/canary"
@@ -63,6 +64,7 @@ func (f *fixture) start(t *testing.T) {
 	f.cells = process.Cells()
 	require.NoError(t, f.cells.Migrate(t.Context(), func(string, int) {}))
 	require.NoError(t, f.cells.SyncClocks(t.Context()))
+	require.NoError(t, f.cells.CheckKeys(t.Context(), false))
 	f.api = httptest.NewServer(process.Handler())
 	t.Cleanup(f.api.Close)
 }
@@ -259,10 +261,15 @@ func TestMove_RunAgain_FinishesTheMove(t *testing.T) {
 	shut, err := mover.ask(t.Context(), http.MethodGet, "/labels", "")
 	require.NoError(t, err)
 	require.Equal(t, 503, shut.status)
+	before, err := f.cells.Directory.HomeOf(t.Context(), mover.id)
+	require.NoError(t, err)
 	_, err = f.cells.Move(t.Context(), mover.id, audit.Operator(), to)
 	require.NoError(t, err)
 	open := mover.askUntilServed(t, http.MethodGet, "/labels", "")
 	require.Equal(t, 200, open.status)
+	require.Equal(t, []string{"org.reopened", "org.moved"}, mover.actions(t, to)[:2])
+	_, err = f.cells.Directory.MoveHome(t.Context(), mover.id, before, from)
+	require.ErrorIs(t, err, directory.ErrChanged, "the first move, if it was only suspended, changes nothing any more")
 
 	back, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), from)
 	require.NoError(t, err, "old rows at the source do not prevent a move back")

@@ -69,9 +69,7 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.answer(operator, health, a.operator()) })
-	for _, one := range a.cells.all {
-		group.Go(func() error { return one.awaitKey(ctx, a.logger) })
-	}
+	group.Go(func() error { return a.cells.awaitKeys(ctx, a.logger) })
 	group.Go(func() error {
 		defer stopOperator()
 		defer a.keepCells(background, stopBackground, roles.Work)()

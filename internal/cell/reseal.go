@@ -57,10 +57,10 @@ func (c *Cell) resealOrg(ctx context.Context, org orgs.ID, done func(values int)
 }
 
 // CheckSeal opens one token and one signing secret that are sealed under another master key than the newest.
-// found is false if there are none.
-func (c *Cell) CheckSeal(ctx context.Context) (found bool, err error) {
-	for _, check := range []func(context.Context) (bool, error){c.Webhooks.CheckSeal, c.Accounts.CheckSeal} {
-		one, err := check(ctx)
+// found is false if there are none. It reads in the scope all, because the pool of requests is closed until the check.
+func (c *Cell) CheckSeal(ctx context.Context, all postgres.Scope) (found bool, err error) {
+	for _, check := range []func(context.Context, postgres.Scope) (bool, error){c.Webhooks.CheckSeal, c.Accounts.CheckSeal} {
+		one, err := check(ctx, all)
 		if err != nil {
 			return true, err
 		}

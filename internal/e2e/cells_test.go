@@ -115,6 +115,12 @@ func TestAdmin_CreateOrganization_GoesToTheEmptiestCell(t *testing.T) {
 		require.Equal(t, due, f.cells()[made], "with equal counts, the first cell by name")
 	}
 	require.Len(t, f.cells(), 5)
+	made := f.operator.object("org", "create", "--name", "Acme", "--plan", "starter")["id"].(string)
+	f.operator.object("org", "move", "--org", made, "--to", "main")
+	require.Len(t, f.operator.list("org", "list"), 6, "the copy that a move leaves is not listed")
+	require.Equal(t, "main", f.cells()[made])
+	require.Contains(t, f.operator.refused("jobs", "retry", "--id", "1", "--cell", "nowhere"), `there is no cell "nowhere"`)
+	require.Contains(t, f.operator.refused("callbacks", "reprocess", "--state", "dead", "--limit", "-5"), "must be a number from 1 on")
 	table := proc.Run(t, f.operator.settings, "admin", "org", "list")
 	require.Regexp(t, `^ID.* CELL`, table.Stdout)
 }

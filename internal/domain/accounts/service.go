@@ -195,13 +195,13 @@ func (s *Service) seal(org orgs.ID, id ID, token provider.Token) ([]byte, error)
 }
 
 // CheckSeal opens one token that is sealed under another key than the newest. found is false if there is none.
-func (s *Service) CheckSeal(ctx context.Context) (found bool, err error) {
+func (s *Service) CheckSeal(ctx context.Context, all postgres.Scope) (found bool, err error) {
 	type row struct {
 		OrgID orgs.ID
 		ID    ID
 		Token []byte
 	}
-	one, err := postgres.One[row](ctx, s.db.System("whether the master key opens tokens"), sqlUnderOlderKey,
+	one, err := postgres.One[row](ctx, all, sqlUnderOlderKey,
 		postgres.Args{"newest": s.box.NewestPrefix()})
 	if errors.Is(err, postgres.ErrNoRow) {
 		return false, nil

@@ -5,6 +5,7 @@ package apilogs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"regexp"
@@ -164,10 +165,16 @@ func (l *Log) Flush() {
 		}
 		if lost := int64(len(next)) - written; lost > 0 {
 			l.dropped.Add(lost)
+			if err == nil {
+				err = errFrozen
+			}
 			l.logger.Error("apilog.dropped", "entries", lost, "dropped_total", l.Dropped(), "error", err)
 		}
 	}
 }
+
+// errFrozen is why entries are lost although the database answers.
+var errFrozen = errors.New("their organization is being moved to another cell")
 
 // List returns the newest entries of an organization.
 func (l *Log) List(ctx context.Context, org orgs.ID, limit int) ([]Entry, error) {

@@ -44,6 +44,8 @@ type Organization struct {
 	RequireOptIn       bool
 	StopKeywords       []string
 	UpdatedAt          time.Time
+	// FrozenAt is set while the organization is moved to another cell, and in the copy that the move leaves.
+	FrozenAt *time.Time
 }
 
 // Plan is what a subscription includes.

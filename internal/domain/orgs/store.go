@@ -9,7 +9,7 @@ import (
 )
 
 const organizationColumns = `org_id, name, plan, subscription_status, trial_ends_at, suspended_at,
-       require_opt_in, stop_keywords, updated_at`
+       require_opt_in, stop_keywords, updated_at, frozen_at`
 
 const sqlInsertOrganization = `
 INSERT INTO organizations (org_id, name, plan, subscription_status, trial_ends_at, stop_keywords, updated_at)

@@ -74,14 +74,14 @@ func (s *Service) openSecrets(org orgs.ID, secrets []Secret) ([]Secret, error) {
 
 // CheckSeal opens one signing secret that is sealed under another key than the newest. found is false if there
 // is none.
-func (s *Service) CheckSeal(ctx context.Context) (found bool, err error) {
+func (s *Service) CheckSeal(ctx context.Context, all postgres.Scope) (found bool, err error) {
 	type row struct {
 		OrgID          orgs.ID
 		SubscriptionID SubscriptionID
 		ID             SecretID
 		Sealed         []byte
 	}
-	one, err := postgres.One[row](ctx, s.db.System("whether the master key opens secrets"), sqlUnderOlderKey,
+	one, err := postgres.One[row](ctx, all, sqlUnderOlderKey,
 		postgres.Args{"newest": s.box.NewestPrefix(), "now": s.clock.Now()})
 	if errors.Is(err, postgres.ErrNoRow) {
 		return false, nil

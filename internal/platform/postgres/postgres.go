@@ -38,6 +38,8 @@ type Config struct {
 	// Steady uses one generic plan per statement, whatever its arguments. It is for work that
 	// reads few rows by their keys, where planning would take longer than reading.
 	Steady bool
+	// Opened is closed when the pool may be used; until then it has no connections. Nil: at once.
+	Opened <-chan struct{}
 	// Shared lets one organization hold at most a quarter of the connections while others want some.
 	Shared bool
 	// Enter returns the first statement of each transaction of an organization. It refuses or
@@ -55,6 +57,7 @@ type DB struct {
 	wait    time.Duration
 	traced  bool
 	steady  bool
+	opened  <-chan struct{}
 	shares  *shares
 	evicted atomic.Int64
 
@@ -74,7 +77,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}
 	db := &DB{
 		pool: pool, wait: orElse(config.AcquireWait, time.Second), traced: len(config.Tracers) > 0,
-		steady: config.Steady, enter: config.Enter, enterAll: config.EnterAll,
+		steady: config.Steady, opened: config.Opened, enter: config.Enter, enterAll: config.EnterAll,
 	}
 	if config.Shared {
 		db.shares = newShares(int(settings.MaxConns))
@@ -272,6 +275,9 @@ func ping(ctx context.Context, conn *pgxpool.Conn, lost context.CancelCauseFunc)
 // is zero for work that belongs to none.
 func (db *DB) acquire(ctx context.Context, org ids.Org) (_ *pgxpool.Conn, release func(), err error) {
 	leave := func() {}
+	if err := db.awaitOpened(ctx); err != nil {
+		return nil, nil, err
+	}
 	if db.shares != nil && !org.IsZero() {
 		// An organization that waits for its own requests delays nobody else: it may wait twice as long.
 		turn, cancel := context.WithTimeout(ctx, 2*db.wait)
@@ -291,6 +297,28 @@ func (db *DB) acquire(ctx context.Context, org ids.Org) (_ *pgxpool.Conn, releas
 		return nil, nil, ctx.Err()
 	}
 	return nil, nil, fault.Unavailable(time.Second, fmt.Errorf("acquire connection: %w", err))
+}
+
+// awaitOpened waits until the pool may be used, a bounded time.
+func (db *DB) awaitOpened(ctx context.Context) error {
+	if db.opened == nil {
+		return nil
+	}
+	select {
+	case <-db.opened:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(db.wait)
+	defer timer.Stop()
+	select {
+	case <-db.opened:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fault.Unavailable(time.Second, errors.New("the database is not in use yet"))
+	}
 }
 
 // One returns the single row of a statement; no row is ErrNoRow.
