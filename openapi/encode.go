@@ -12,8 +12,8 @@ import (
 // as readable as its source.
 func (p place) json() ([]byte, error) { return p.write(nil) }
 
-func (p place) write(unserved map[*yaml.Node]bool) ([]byte, error) {
-	w := &writer{unserved: unserved}
+func (p place) write(as *serving) ([]byte, error) {
+	w := &writer{as: as}
 	w.strings = json.NewEncoder(&w.out)
 	w.strings.SetEscapeHTML(false)
 	if err := w.value(p.node); err != nil {
@@ -25,12 +25,15 @@ func (p place) write(unserved map[*yaml.Node]bool) ([]byte, error) {
 type writer struct {
 	out     bytes.Buffer
 	strings *json.Encoder
-	// unserved are the operations that get the member `x-served: false`.
-	unserved map[*yaml.Node]bool
+	// as is nil for the contract itself.
+	as *serving
 }
 
 func (w *writer) value(node *yaml.Node) error {
 	node = target(node)
+	if w.as != nil && node == w.as.servers {
+		return w.server()
+	}
 	switch node.Kind {
 	case yaml.MappingNode:
 		return w.object(node)
@@ -44,8 +47,12 @@ func (w *writer) value(node *yaml.Node) error {
 func (w *writer) object(node *yaml.Node) error {
 	seen := make(map[string]bool, len(node.Content)/2)
 	w.out.WriteByte('{')
+	first := true
 	for index := 0; index+1 < len(node.Content); index += 2 {
 		name := node.Content[index]
+		if w.as.omits(node, name.Value, node.Content[index+1]) {
+			continue
+		}
 		switch {
 		case name.Kind != yaml.ScalarNode || name.ShortTag() == "!!merge":
 			return fmt.Errorf("line %d: only plain names are supported", name.Line)
@@ -53,10 +60,11 @@ func (w *writer) object(node *yaml.Node) error {
 			return fmt.Errorf("line %d: %q is given twice", name.Line, name.Value)
 		}
 		seen[name.Value] = true
-		if index > 0 {
+		if !first {
 			w.out.WriteByte(',')
 		}
-		if err := w.text(name.Value); err != nil {
+		first = false
+		if err := w.text(w.as.renamed(node, name.Value)); err != nil {
 			return err
 		}
 		w.out.WriteByte(':')
@@ -64,11 +72,18 @@ func (w *writer) object(node *yaml.Node) error {
 			return err
 		}
 	}
-	if w.unserved[node] {
+	if w.as != nil && w.as.unserved[node] {
 		w.out.WriteString(`,"x-served":false`)
 	}
 	w.out.WriteByte('}')
 	return nil
+}
+
+func (w *writer) server() error {
+	w.out.WriteString(`[{"url":`)
+	err := w.text(w.as.address)
+	w.out.WriteString(`}]`)
+	return err
 }
 
 func (w *writer) array(node *yaml.Node) error {

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
 )
 
 //go:embed openapi.yaml
@@ -68,15 +67,6 @@ func (c *Contract) addPath(path place) error {
 
 // JSON is the document, members in the order of the yaml. Do not write to it.
 func (c *Contract) JSON() []byte { return c.json }
-
-// Serving is the document of a server that serves these operations: the others have the member `x-served: false`.
-func (c *Contract) Serving(served []*Operation) ([]byte, error) {
-	unserved := map[*yaml.Node]bool{}
-	for _, operation := range c.operations {
-		unserved[operation.place.node] = !slices.Contains(served, operation)
-	}
-	return c.root.write(unserved)
-}
 
 // Operations returns all operations, in the order of the document.
 func (c *Contract) Operations() []*Operation { return slices.Clone(c.operations) }

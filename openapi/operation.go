@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -111,6 +112,35 @@ func (c *Contract) addParameters(o *Operation, lists ...place) error {
 		}
 	}
 	return nil
+}
+
+// Takes tells whether the JSON body may have a field.
+func (o *Operation) Takes(name string) bool {
+	body := o.contract.resolve(o.place.at("requestBody"))
+	return o.contract.property(body.at("content", mediaJSON, "schema"), name).exists()
+}
+
+// Shows tells whether the resource that the operation answers with 200 has a field.
+func (o *Operation) Shows(name string) bool {
+	answer, _ := o.response(http.StatusOK)
+	data := o.contract.property(answer.at("content", mediaJSON, "schema"), "data")
+	return o.contract.property(data, name).exists()
+}
+
+// property finds the schema of a member, in a schema or in the schemas that it is made of.
+func (c *Contract) property(schema place, name string) place {
+	schema = c.resolve(schema)
+	if found := schema.at("properties", name); found.exists() {
+		return found
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, part := range schema.at(keyword).items() {
+			if found := c.property(part, name); found.exists() {
+				return found
+			}
+		}
+	}
+	return place{}
 }
 
 // Statuses are the statuses that the operation declares, in the order of the document.

@@ -30,7 +30,9 @@ func newSchemas(document []byte) (*schemas, error) {
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(offline{})
 	compiler.AssertFormat()
+	compiler.RegisterFormat(jsonin.Email())
 	compiler.RegisterVocabulary(jsonin.ErrorCodes())
+	compiler.RegisterVocabulary(jsonin.Rules())
 	compiler.AssertVocabs()
 	if err := compiler.AddResource(resource, value); err != nil {
 		return nil, err

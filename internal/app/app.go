@@ -101,7 +101,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	a.api, err = api.New(api.Deps{
 		Cells: served, Directory: a.cells.Directory, Contract: contract, Clock: a.cells.clock, Cursors: cursors,
 		Limiter: a.limiter, Guesses: ratelimit.NewLocal(guessLimit, a.cells.clock),
-		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, Version: Version,
+		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, PublicURL: config.PublicURL, Version: Version,
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
 	})
 	a.ingress = a.cells.Ingress(logger, config.TrustedProxies...)

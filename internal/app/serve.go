@@ -20,7 +20,8 @@ const (
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = 60 * time.Second
-	maxHeaderBytes    = 16 << 10
+	// maxHeaderBytes is more than the API accepts, so that its own refusal is sent; beyond it the server refuses in plain text.
+	maxHeaderBytes = 64 << 10
 	// lameDuck is how long a stopping process still accepts requests, so that the load balancer
 	// sees in /readyz that it should send them elsewhere.
 	lameDuck = time.Second

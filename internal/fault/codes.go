@@ -54,6 +54,7 @@ const (
 	MethodNotAllowed     Code = "method_not_allowed"
 	RequestTooLarge      Code = "request_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"
+	HeadersTooLarge      Code = "headers_too_large"
 	AlreadyExists        Code = "already_exists"
 	CustomerArchived     Code = "customer_archived"
 	LimitReached         Code = "limit_reached"
@@ -72,6 +73,6 @@ func Codes() []Code {
 		IdempotencyKeyReuse, NumberNotVerified, RegistrationFailed, CannotRevokeLastSecret, MediaNotFound,
 		MarketingOptedOut, AccountRestricted, ConsentRequired, CustomerSuspended, UpstreamError,
 		RateLimitExceeded, InternalError, ProviderUpstreamError, ServiceUnavailable, NotImplemented,
-		MethodNotAllowed, RequestTooLarge, UnsupportedMediaType, AlreadyExists, CustomerArchived, LimitReached,
+		MethodNotAllowed, RequestTooLarge, UnsupportedMediaType, HeadersTooLarge, AlreadyExists, CustomerArchived, LimitReached,
 	}
 }

@@ -138,6 +138,18 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
+// Trouble says in a sentence what kept the provider from doing what was asked, when nothing is wrong with the request.
+func (e *Error) Trouble() string {
+	switch {
+	case e.HTTPStatus == 0:
+		return "The provider did not answer."
+	case e.Class == RateLimited:
+		return "The provider takes no more such requests for a while."
+	default:
+		return fmt.Sprintf("The provider answered with an error (HTTP %d).", e.HTTPStatus)
+	}
+}
+
 // Words is the provider's explanation for a person.
 func (e *Error) Words() string {
 	if e.Details != "" {
@@ -158,7 +170,7 @@ func RegistrationFault(err error) error {
 	case failed.Code == fault.NumberNotVerified:
 		return fault.New(fault.NumberNotVerified, "The provider has not verified this number yet. Verify it, then register again.")
 	case failed.Class == Retryable:
-		return fault.New(fault.ProviderUpstreamError, "The provider did not answer the registration. Try again in a minute with the same PIN.")
+		return fault.New(fault.ProviderUpstreamError, "%s Try again in a minute with the same PIN.", failed.Trouble())
 	}
 	refusal := fault.New(fault.RegistrationFailed, "The provider refused the registration: %s", sentence(failed.Words()))
 	refusal.RetryAfter = failed.RetryAfter

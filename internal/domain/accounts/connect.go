@@ -51,7 +51,7 @@ func connectFault(err error) error {
 	case !is:
 		return err
 	case failed.Class == provider.Retryable || failed.Class == provider.RateLimited:
-		return fault.New(fault.ProviderUpstreamError, "The provider did not answer. Try again in a minute.")
+		return fault.New(fault.ProviderUpstreamError, "%s Try again in a minute.", failed.Trouble())
 	default:
 		return fault.New(fault.UpstreamError, "The provider does not let this token in to the number or its business account: %s", failed.Words())
 	}

@@ -5,7 +5,6 @@
 package contacts
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -174,7 +173,7 @@ func (c *Contact) apply(p Patch, now time.Time) (announced changed, touched bool
 	if set(p.Email, &c.Email) {
 		announced = append(announced, fieldEmail)
 	}
-	if p.Metadata.Set && !bytes.Equal(p.Metadata.Value, c.Metadata) {
+	if p.Metadata.Set && !jsonin.SameMetadata(p.Metadata.Value, c.Metadata) {
 		c.Metadata = p.Metadata.Value
 		announced = append(announced, fieldMetadata)
 	}

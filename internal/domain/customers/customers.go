@@ -4,7 +4,6 @@
 package customers
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -127,7 +126,7 @@ func (c *Customer) refuses(p Patch) error {
 func (c *Customer) apply(p Patch, now time.Time) (changed bool) {
 	changed = patch.Apply(p.Name, &c.Name)
 	changed = c.applyEmail(p.Email) || changed
-	if p.Metadata.Set && !bytes.Equal(p.Metadata.Value, c.Metadata) {
+	if p.Metadata.Set && !jsonin.SameMetadata(p.Metadata.Value, c.Metadata) {
 		c.Metadata, changed = p.Metadata.Value, true
 	}
 	if !p.archives() {

@@ -1,8 +1,13 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
 // printed has the places in which a body prints the event's key.
@@ -23,8 +28,8 @@ type printed struct {
 }
 
 // Example drafts an event with an example body of the contract. Its key is the one that the
-// body prints.
-func Example(of Type, body []byte) (Draft, error) {
+// body prints, with a new id in it: a receiver that has seen an example must not take the next for a repetition.
+func Example(of Type, body []byte, now time.Time) (Draft, error) {
 	var found printed
 	if err := json.Unmarshal(body, &found); err != nil {
 		return Draft{}, fmt.Errorf("example of %s: %w", of, err)
@@ -40,5 +45,15 @@ func Example(of Type, body []byte) (Draft, error) {
 	if draft.Key == "" {
 		return Draft{}, fmt.Errorf("the example of %s prints no id", of)
 	}
+	draft.renew(strings.TrimPrefix(ids.New[kind](now).String(), kind{}.Prefix()))
 	return draft, nil
+}
+
+// renew replaces the id in the key, and where the body prints it. A key is an id of ours (`evt_…`, `msg_…:sent`) or one of
+// the provider (`pmid.…`).
+func (d *Draft) renew(fresh string) {
+	old, _, _ := strings.Cut(d.Key, ":")
+	prefix := old[:strings.IndexAny(old, "_.")+1]
+	d.Key = strings.Replace(d.Key, old, prefix+fresh, 1)
+	d.Body = bytes.ReplaceAll(d.Body, []byte(old), []byte(prefix+fresh))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
@@ -40,6 +41,7 @@ func (d *Draft) check() error {
 	if d.Color == "" {
 		d.Color = "gray"
 	}
+	d.Name = strings.TrimSpace(d.Name)
 	return checkName(d.Name)
 }
 
@@ -49,18 +51,26 @@ type Patch struct {
 	Color patch.Field[string] `json:"color"`
 }
 
-func (p Patch) check() error {
-	if p.Name.Set {
-		return checkName(p.Name.Value)
+func (p *Patch) check() error {
+	if !p.Name.Set {
+		return nil
+	}
+	p.Name.Value = strings.TrimSpace(p.Name.Value)
+	return checkName(p.Name.Value)
+}
+
+// checkName refuses a name that people would not see: one of spaces, joiners or control characters.
+func checkName(name string) error {
+	if strings.TrimFunc(name, invisible) == "" {
+		return fault.Invalid("name", "must contain something visible")
 	}
 	return nil
 }
 
-func checkName(name string) error {
-	if strings.TrimSpace(name) == "" {
-		return fault.Invalid("name", "must not be blank")
-	}
-	return nil
+// invisible tells that a character shows nothing: spaces, formatting, and fillers that Unicode counts as letters.
+func invisible(char rune) bool {
+	return unicode.IsSpace(char) || unicode.IsControl(char) || unicode.Is(unicode.Cf, char) ||
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, char) || char == '\u2800'
 }
 
 func (l *Label) apply(p Patch, now time.Time) (changed bool) {

@@ -50,7 +50,8 @@ func TestService_Create_SeveralTeams_TeamRequired(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = b.Labels.Create(ctx, b.org, labels.Draft{Name: "VIP"})
-	require.Equal(t, fault.Missing("team_id"), err)
+	require.Equal(t, fault.MissingRequiredField, fault.Of(err))
+	require.Equal(t, "team_id", fault.As(err).Param)
 
 	label, err := b.Labels.Create(ctx, b.org, labels.Draft{Name: "VIP", TeamID: &second.ID})
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func TestService_Update_NothingChanged_Unchanged(t *testing.T) {
 	require.Equal(t, b.Clock.Now(), changed.UpdatedAt)
 
 	_, err = b.Labels.Update(ctx, b.org, label.ID, labels.Patch{Name: patch.To(" \t ")})
-	require.Equal(t, fault.Invalid("name", "must not be blank"), err)
+	require.Equal(t, fault.Invalid("name", "must contain something visible"), err)
 }
 
 func TestService_Delete(t *testing.T) {

@@ -2,6 +2,7 @@ package orgs
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -40,9 +41,23 @@ func (s *Service) TeamTx(ctx context.Context, tx *postgres.Tx, given *TeamID) (T
 		return TeamID{}, err
 	}
 	if len(teams) != 1 {
-		return TeamID{}, fault.Missing("team_id")
+		return TeamID{}, chooseTeam(teams)
 	}
 	return teams[0].ID, nil
+}
+
+// chooseTeam asks for the team, and names those there are.
+func chooseTeam(teams []Team) error {
+	const most = 10
+	var names []string
+	for _, team := range teams[:min(most, len(teams))] {
+		names = append(names, fmt.Sprintf("%s (%s)", team.ID, team.Name))
+	}
+	if len(teams) > most {
+		names = append(names, "and more, see GET /v1/me")
+	}
+	return fault.New(fault.MissingRequiredField, "The organization has several teams, so `team_id` is required. Its teams: %s.",
+		strings.Join(names, ", ")).At("team_id")
 }
 
 // CreateUser adds a person and puts them in a team.

@@ -90,7 +90,7 @@ func syncFault(err error) error {
 	case failed.Class == provider.AccountFault || failed.Missing:
 		return fault.New(fault.UpstreamError, "The provider does not let us read the templates of this number: %s", failed.Words())
 	default:
-		refusal := fault.New(fault.ProviderUpstreamError, "The provider did not answer. Try again in a minute.")
+		refusal := fault.New(fault.ProviderUpstreamError, "%s Try again in a minute.", failed.Trouble())
 		refusal.RetryAfter = failed.RetryAfter
 		return refusal
 	}

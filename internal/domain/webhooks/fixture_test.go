@@ -183,7 +183,7 @@ const exampleBody = `{"id":"evt_01M467HDJ0Z6AA85JCTNSBDAZJ","type":"contact.crea
 
 func example(t *testing.T) events.Draft {
 	t.Helper()
-	draft, err := events.Example(events.ContactCreated, []byte(exampleBody))
+	draft, err := events.Example(events.ContactCreated, []byte(exampleBody), time.Now())
 	require.NoError(t, err)
 	return draft
 }

@@ -262,9 +262,29 @@ func TestDiscard_EndsOnlyWhatWaited(t *testing.T) {
 	s.Pass(t, 24*time.Hour)
 	s.barrier(t)
 	require.Len(t, s.receiver.Events(), 14)
+	require.Zero(t, s.replayDead(t, webhooks.ReplayDraft{}).Matched, "a bulk replay leaves out what was discarded")
 	_, err := s.Webhooks.Replay(t.Context(), s.org, audit.Operator(), dead[0].ID)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(s.receiver.Events()) == 15 }, 2*patience, tick)
+}
+
+// After a resume the first tries start in the order of age. As many as run at once may overtake each other.
+func TestResume_FirstTries_StartInOrderOfAge(t *testing.T) {
+	t.Parallel()
+	const waiting, apart = 300, 100
+	s := newFixture(t)
+	s.pause(t)
+	s.customers(t, waiting)
+	age := map[string]int{}
+	for i, delivery := range s.list(t, webhooks.Filter{}) {
+		age[delivery.ID.String()] = waiting - 1 - i // the list has the newest first
+	}
+	require.Len(t, age, waiting)
+	s.resume(t)
+	require.Eventually(t, func() bool { return len(s.receiver.Events()) == waiting }, 4*patience, tick)
+	for started, request := range s.receiver.Requests() {
+		require.InDelta(t, age[request.DeliveryID()], started, apart, "the delivery of this age started as number %d", started)
+	}
 }
 
 func TestDiscard_KeepsEndedDeliveries(t *testing.T) {

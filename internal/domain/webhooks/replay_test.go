@@ -1,9 +1,12 @@
 package webhooks_test
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -219,7 +222,7 @@ func TestTest_SendsTheExampleOfTheContract(t *testing.T) {
 	for _, of := range events.Catalogue() {
 		body, err := contract.WebhookExample(string(of))
 		require.NoError(t, err)
-		draft, err := events.Example(of, body)
+		draft, err := events.Example(of, body, time.Now())
 		require.NoError(t, err)
 		delivery, err := s.Webhooks.Test(t.Context(), s.org, s.Subscription.ID, draft)
 		require.NoError(t, err)
@@ -227,7 +230,14 @@ func TestTest_SendsTheExampleOfTheContract(t *testing.T) {
 		s.receiver.WaitDelivery(t, delivery.ID.String(), 1, patience)
 		requests := s.receiver.Requests()
 		request := requests[len(requests)-1]
-		require.Equal(t, body, request.Body, of)
+		require.Equal(t, draft.Body, request.Body, of)
+		require.NotEqual(t, body, request.Body, "each test has an id of its own")
+		require.Contains(t, string(request.Body), strings.TrimSuffix(draft.Key, ":sent"))
+		schema, err := contract.Webhook(string(of))
+		require.NoError(t, err)
+		shown, err := jsonschema.UnmarshalJSON(bytes.NewReader(request.Body))
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(shown))
 		require.Equal(t, string(of), request.Event())
 		require.Equal(t, of.Source(), request.Header.Get("X-Svc-Source"))
 		require.Equal(t, delivery.EventKey, request.Header.Get("X-Svc-Event-Id"))

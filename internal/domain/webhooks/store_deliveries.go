@@ -85,7 +85,7 @@ func listDeliveries(
 		func(w walkedDelivery) Delivery { return w.Delivery }, func(d Delivery) DeliveryID { return d.ID })
 }
 
-// countReplayable counts the deliveries of subscriptions that are not disabled.
+// countReplayable counts the deliveries of subscriptions that are not disabled, without those that were discarded.
 func countReplayable(ctx context.Context, tx *postgres.Tx, filter Filter, now time.Time) (int, error) {
 	indexed, others, args := filter.where(now)
 	return postgres.One[int](ctx, tx, `
@@ -93,6 +93,7 @@ SELECT count(*)
 FROM webhook_deliveries d
 WHERE `+indexed+`
   AND `+others+`
+  AND `+sqlNotDiscarded+`
   AND EXISTS (
       SELECT FROM webhook_subscriptions s
       WHERE s.org_id = @org_id AND s.id = d.subscription_id AND s.status <> 'disabled')`, args)

@@ -65,12 +65,16 @@ func lockReplay(ctx context.Context, tx *postgres.Tx, id replayID) (replay, erro
 	return postgres.One[replay](ctx, tx, sqlLockReplay, postgres.Args{"id": id})
 }
 
+// A delivery that was discarded on purpose is replayed only by its id.
+const sqlNotDiscarded = `error_code IS DISTINCT FROM 'discarded'`
+
 const sqlReplayable = `
 SELECT id
 FROM webhook_deliveries
 WHERE org_id = @org_id
   AND troubled
   AND status = 'dead'
+  AND ` + sqlNotDiscarded + `
   AND id >= @next_id
   AND id < @until_id
   AND (@subscription_id::uuid IS NULL OR subscription_id = @subscription_id)

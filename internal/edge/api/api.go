@@ -24,7 +24,8 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// Deps are the dependencies of the API. All but Tracer, TrustedProxies and Version are required.
+// Deps are the dependencies of the API. All but Tracer, PublicURL, TrustedProxies and Version are
+// required.
 type Deps struct {
 	// Cells are the cells that this process serves, by name.
 	Cells     map[string]*cell.Cell
@@ -37,6 +38,8 @@ type Deps struct {
 	Guesses *ratelimit.Local
 	Metrics *telemetry.Metrics
 	Logger  *slog.Logger
+	// PublicURL is where clients reach this server, without /v1.
+	PublicURL string
 	// TrustedProxies are the networks whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	Version        string
@@ -65,10 +68,9 @@ type API struct {
 	gates  map[string]*gate
 	router *chi.Mux
 	// plain has the paths that do not end in a parameter, with their methods.
-	plain  map[string][]string
-	served []*openapi.Operation
-	// document is the contract, with a mark on the operations that are not served.
-	document []byte
+	plain    map[string][]string
+	served   []*openapi.Operation
+	document document
 	// sends has the schemas of the bodies of POST messages (sendSchemas).
 	sends map[string]*jsonschema.Schema
 }
@@ -101,7 +103,7 @@ func New(deps Deps) (*API, error) {
 		a.add(route, named)
 	}
 	a.refusePlain(named)
-	if a.document, err = deps.Contract.Serving(a.served); err != nil {
+	if a.document, err = newDocument(deps.Contract, a.served, deps.PublicURL); err != nil {
 		return nil, err
 	}
 	a.router.NotFound(a.serve(&route{class: single, handler: a.noSuchNumber}))
@@ -112,11 +114,17 @@ func New(deps Deps) (*API, error) {
 // add routes a method and path to its handler. named collects the methods of paths that end in a name.
 func (a *API) add(route *route, named map[string][]string) {
 	pattern := prefix + chiPath(route.path)
-	a.router.Method(route.method, pattern, a.serve(route))
+	methods := []string{route.method}
+	if route.method == http.MethodGet {
+		methods = append(methods, http.MethodHead) // net/http sends the header of the answer alone
+	}
+	for _, method := range methods {
+		a.router.Method(method, pattern, a.serve(route))
+	}
 	if folder, isName := strings.CutSuffix(pattern, "/{name}"); isName {
-		named[folder] = append(named[folder], route.method)
+		named[folder] = append(named[folder], methods...)
 	} else if !strings.HasSuffix(pattern, "}") {
-		a.plain[pattern] = append(a.plain[pattern], route.method)
+		a.plain[pattern] = append(a.plain[pattern], methods...)
 	}
 }
 

@@ -101,8 +101,11 @@ func badMethods(t *testing.T, b *badInputFixture) {
 	for _, path := range []string{"/nowhere", "/labels/" + b.label + "/nowhere", "/", ""} {
 		verbs[path] = nil
 	}
-	order := []string{"GET", "POST", "PATCH", "DELETE"}
+	order := []string{"GET", "HEAD", "POST", "PATCH", "DELETE"}
 	for path, served := range verbs {
+		if slices.Contains(served, "GET") {
+			served = append(served, "HEAD")
+		}
 		slices.SortFunc(served, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
 		for _, method := range methods {
 			if slices.Contains(served, method) {

@@ -49,7 +49,7 @@ func badQueries(t *testing.T, b *badInputFixture) {
 		"limit[]=1": "limit[]", "limit%5B%5D=1": "limit[]", "limit[0]=1": "limit[0]", "limit[$gt]=1": "limit[$gt]", "limit.x=1": "limit.x", "cursor[]=x": "cursor[]",
 		"Cursor=x": "Cursor", "api_key=x": "api_key", "access_token=x": "access_token", "callback=f": "callback", "fields=id": "fields", "expand[]=team": "expand[]",
 		"org_id=1": "org_id", "_method=DELETE": "_method", "utf8=%E2%9C%93": "utf8", "__proto__=1": "__proto__", "x=1&x=2": "x", "x=%00": "x", "x=%ff": "x",
-		"x=" + strings.Repeat("a", 100_000): "x", strings.Repeat("n", 100_000) + "=1": strings.Repeat("n", 100), "x+y=1": "x y", "%78=1": "x",
+		"x=" + strings.Repeat("a", 10_000): "x", strings.Repeat("n", 10_000) + "=1": strings.Repeat("n", 100), "x+y=1": "x y", "%78=1": "x",
 	}
 	broken := []string{
 		"%", "%z", "%zz", "%2", "x=%", "x=%zz", "x=%2", "x=%u0041", "limit=%", "limit=5%", "limit=%zz", "cursor=%", "%=1", "limit=5;x=1", "a;b", ";", "limit=5&%",
@@ -85,7 +85,7 @@ func badQueries(t *testing.T, b *badInputFixture) {
 	}
 	t.Run("many parameters", func(t *testing.T) {
 		for _, query := range []string{
-			manyParameters(1_000, "x%d=1&"), manyParameters(10_000, "x%d=1&"), manyParameters(20_000, "%dx&"), manyParameters(10_000, "limit=%d&"), strings.Repeat("&", 100_000) + "x",
+			manyParameters(1_000, "x%d=1&"), manyParameters(2_000, "%dx&"), manyParameters(1_000, "limit=%d&"), strings.Repeat("&", 10_000) + "x",
 		} {
 			answer := b.try(t, badInput{method: "GET", path: "/labels?" + query})
 			require.Equal(t, 400, answer.Status)

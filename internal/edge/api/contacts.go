@@ -68,7 +68,8 @@ func createContact(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, contactIn(account), func(ctx context.Context) (contacts.Contact, error) {
+	at := func(made contacts.Contact) string { return "/" + pathNumber(c) + "/contacts/" + made.ID.String() }
+	return writeNew(c, at, contactIn(account), func(ctx context.Context) (contacts.Contact, error) {
 		return c.cell.Contacts.Create(ctx, c.org(), account, draft)
 	})
 }

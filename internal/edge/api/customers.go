@@ -22,7 +22,8 @@ func createCustomer(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, customers.Customer.Resource, func(ctx context.Context) (customers.Customer, error) {
+	at := func(made customers.Customer) string { return "/customers/" + made.ID.String() }
+	return writeNew(c, at, customers.Customer.Resource, func(ctx context.Context) (customers.Customer, error) {
 		return c.cell.Customers.Create(ctx, c.org(), draft)
 	})
 }

@@ -31,7 +31,7 @@ func readInput(c *call) error {
 	if err := readQuery(c); err != nil {
 		return err
 	}
-	if operation.Body == nil || !operation.BodyRequired && c.request.ContentLength == 0 {
+	if c.request.ContentLength == 0 && !operation.BodyRequired || operation.Body == nil && operation.Method != http.MethodPost {
 		return nil
 	}
 	if err := checkMediaType(c.request.Header); err != nil {
@@ -47,8 +47,39 @@ func readInput(c *call) error {
 	if err != nil {
 		return fault.New(fault.InvalidFieldValue, "The request body is shorter than its Content-Length, or its chunks are malformed.")
 	}
-	c.body = body
+	if len(body) > 0 || operation.BodyRequired { // a body in chunks may turn out to be empty
+		c.body = body
+	}
 	return nil
+}
+
+// maxHeaderBytes is the largest size of a request's line and headers. The server reads somewhat more, so that the
+// refusal is an answer of the API.
+const maxHeaderBytes = 16 << 10
+
+func checkHeaderSize(r *http.Request) error {
+	size := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size <= maxHeaderBytes {
+		return nil
+	}
+	return fault.New(fault.HeadersTooLarge, "The path and the headers of a request may have at most %d bytes together.", maxHeaderBytes)
+}
+
+// refuseUnwanted refuses the members of a body that an operation without a body was sent.
+func refuseUnwanted(c *call) error {
+	if c.body == nil || c.route.operation.Body != nil {
+		return nil
+	}
+	document, err := jsonin.Parse(c.body)
+	if err != nil {
+		return err
+	}
+	return unknownField(document.Value(), nil)
 }
 
 var errTooLarge = fault.New(fault.RequestTooLarge, "The request body is larger than %d bytes.", jsonin.MaxBodyBytes)
@@ -68,7 +99,8 @@ func checkMediaType(header http.Header) error {
 }
 
 // decode parses the body strictly, checks it against the contract's schema and reads it into a Draft
-// or Patch. Where the contract makes the body optional, a missing one is an empty object.
+// or Patch. Where the contract makes the body optional, a missing one is an empty object. In a POST, null for an optional
+// field means that it is not given.
 func decode[T any](c *call) (T, error) {
 	var none T
 	var document jsonin.Document
@@ -78,10 +110,23 @@ func decode[T any](c *call) (T, error) {
 			return none, err
 		}
 	}
+	if c.request.Method == http.MethodPost {
+		document = document.WithoutNulls(c.route.operation.Body)
+	}
 	if err := document.Check(c.route.operation.Body); err != nil {
-		return none, err
+		return none, unchangeable(c, err)
 	}
 	return jsonin.Into[T](document)
+}
+
+// unchangeable says of a field that a PATCH does not take, and the resource has, that it cannot be changed.
+func unchangeable(c *call, err error) error {
+	refusal, operation := fault.As(err), c.route.operation
+	if refusal == nil || refusal.Code != fault.InvalidFieldValue || operation.Method != http.MethodPatch ||
+		operation.Takes(refusal.Param) || !operation.Shows(refusal.Param) {
+		return err
+	}
+	return fault.Invalid(refusal.Param, "cannot be changed")
 }
 
 // readQuery refuses parameters that the operation does not have, and values that its schemas do not

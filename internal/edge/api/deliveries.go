@@ -71,12 +71,16 @@ func getDelivery(c *call) (reply, error) {
 	return read(c, webhooks.Detail.Resource, detail, err)
 }
 
+func deliveryPath(delivery webhooks.Delivery) string {
+	return "/webhook_deliveries/" + delivery.ID.String()
+}
+
 func replayDelivery(c *call) (reply, error) {
 	id, err := pathID[webhooks.DeliveryID](c, "id", "webhook delivery")
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, webhooks.Delivery.Resource, func(ctx context.Context) (webhooks.Delivery, error) {
+	return writeNew(c, deliveryPath, webhooks.Delivery.Resource, func(ctx context.Context) (webhooks.Delivery, error) {
 		return c.cell.Webhooks.Replay(ctx, c.org(), c.by(), id)
 	})
 }

@@ -69,6 +69,7 @@ var statuses = map[fault.Code]statusRow{ //nolint:gochecknoglobals // a table, n
 	fault.MethodNotAllowed:     {http.StatusMethodNotAllowed, invalidRequestError},
 	fault.RequestTooLarge:      {http.StatusRequestEntityTooLarge, invalidRequestError},
 	fault.UnsupportedMediaType: {http.StatusUnsupportedMediaType, invalidRequestError},
+	fault.HeadersTooLarge:      {http.StatusRequestHeaderFieldsTooLarge, invalidRequestError},
 
 	fault.RateLimitExceeded:     {http.StatusTooManyRequests, rateLimitError},
 	fault.InternalError:         {http.StatusInternalServerError, apiError},

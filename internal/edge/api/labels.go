@@ -16,7 +16,8 @@ func createLabel(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, labels.Label.Resource, func(ctx context.Context) (labels.Label, error) {
+	at := func(made labels.Label) string { return "/labels/" + made.ID.String() }
+	return writeNew(c, at, labels.Label.Resource, func(ctx context.Context) (labels.Label, error) {
 		return c.cell.Labels.Create(ctx, c.org(), draft)
 	})
 }

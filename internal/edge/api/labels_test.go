@@ -47,13 +47,30 @@ func TestLabels_NoColor_IsGray(t *testing.T) {
 	require.Equal(t, "gray", client.Post(t, "/labels", `{"name":"VIP"}`).Data(t)["color"])
 }
 
+func TestLabels_Names_AreTrimmedAndVisible(t *testing.T) {
+	t.Parallel()
+	client := apitest.New(t).Client(t)
+	label := client.Post(t, "/labels", `{"name":"  VIP\u00a0"}`).Data(t)
+	require.Equal(t, "VIP", label["name"])
+	requireRefusal(t, refusal{409, "conflict", "already_exists", "name"}, client.Post(t, "/labels", `{"name":" vip "}`))
+	path := "/labels/" + label["id"].(string)
+	require.Equal(t, "Gold", client.Do(t, "PATCH", path, `{"name":" Gold "}`).Data(t)["name"])
+	for _, hidden := range []string{"   ", `\u200b\u200d`, `\u3164`, `\u2800`, `\ufeff\u00ad`} {
+		blank := refusal{400, "invalid_request_error", "invalid_field_value", "name"}
+		requireRefusal(t, blank, client.Post(t, "/labels", `{"name":"`+hidden+`"}`))
+		requireRefusal(t, blank, client.Do(t, "PATCH", path, `{"name":"`+hidden+`"}`))
+	}
+}
+
 func TestLabels_SeveralTeams_TeamIDRequired(t *testing.T) {
 	t.Parallel()
 	s := apitest.New(t)
 	client := s.Client(t)
 	second, err := s.Orgs.CreateTeam(t.Context(), client.Org, audit.Operator(), "Second")
 	require.NoError(t, err)
-	requireRefusal(t, refusal{400, "invalid_request_error", "missing_required_field", "team_id"}, client.Post(t, "/labels", `{"name":"VIP"}`))
+	refused := client.Post(t, "/labels", `{"name":"VIP"}`)
+	requireRefusal(t, refusal{400, "invalid_request_error", "missing_required_field", "team_id"}, refused)
+	require.Contains(t, refused.Error(t)["message"], second.ID.String()+" (Second)", "it says which teams there are")
 	require.Equal(t, second.ID.String(), client.Post(t, "/labels", map[string]any{"name": "VIP", "team_id": second.ID}).Data(t)["team_id"])
 	require.Equal(t, 201, client.Post(t, "/labels", map[string]any{"name": "VIP", "team_id": client.Team}).Status, "names are unique in a team")
 }

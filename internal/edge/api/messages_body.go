@@ -67,6 +67,8 @@ func (a *API) checkSend(document jsonin.Document) error {
 	if !slices.Contains(sendTypes, kind) {
 		return fault.Invalid("type", "must be one of "+strings.Join(sendTypes, ", "))
 	}
+	document = document.WithoutNulls(a.sends[kind])
+	body = document.Value()
 	err := document.Check(a.sends[kind])
 	if fault.Of(err) != fault.MissingRequiredField && body["to"] == nil && body["recipient"] == nil {
 		if _, given := body["to"]; !given {

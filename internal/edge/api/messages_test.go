@@ -250,7 +250,7 @@ func TestMessages_Send_BadInput_Refused(t *testing.T) {
 		{"short to", message("text", hello, "to", `"+35191"`), badNumber},
 		{"long to", message("text", hello, "to", `"+3519100000012345"`), badNumber},
 		{"number as to", message("text", hello, "to", `351910000001`), badNumber},
-		{"null to", message("text", hello, "to", `null`), badNumber},
+		{"null to", message("text", hello, "to", `null`), refusal{400, "invalid_request_error", "missing_required_field", "to"}},
 		{"bad to with good recipient", message("text", hello, "to", `"x"`, "recipient", `"PT.1"`), badNumber},
 		{"bad recipient", message("text", hello, "to", "", "recipient", `"pt.1"`), faulty("recipient")},
 		{"recipient without id", message("text", hello, "to", "", "recipient", `"PT."`), faulty("recipient")},

@@ -1,18 +1,66 @@
 package api
 
 import (
+	"bytes"
+	"compress/gzip"
 	"net/http"
+	"strings"
 
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/openapi"
 )
 
 func (a *API) getHealth(*call) (reply, error) {
 	return reply{status: http.StatusOK, body: map[string]string{"status": "ok", "version": a.Version}}, nil
 }
 
-func (a *API) getOpenAPI(*call) (reply, error) {
-	return reply{status: http.StatusOK, encoded: a.document}, nil
+// document is the contract as this server serves it.
+type document struct {
+	plain, compressed []byte
+}
+
+func newDocument(contract *openapi.Contract, served []*openapi.Operation, publicURL string) (document, error) {
+	plain, err := contract.Serving(served, strings.TrimRight(publicURL, "/")+prefix)
+	if err != nil {
+		return document{}, err
+	}
+	var buffer bytes.Buffer
+	w := gzip.NewWriter(&buffer)
+	if _, err := w.Write(plain); err != nil {
+		return document{}, err
+	}
+	if err := w.Close(); err != nil {
+		return document{}, err
+	}
+	return document{plain: plain, compressed: buffer.Bytes()}, nil
+}
+
+func (a *API) getOpenAPI(c *call) (reply, error) {
+	answer := c.tagged(reply{status: http.StatusOK, encoded: a.document.plain}, a.document.plain)
+	answer.header["Cache-Control"] = publicRevalidate
+	answer.header["Vary"] = []string{"Accept-Encoding"}
+	if answer.status == http.StatusOK && acceptsGzip(c.request.Header) {
+		answer.encoded = a.document.compressed
+		answer.header["Content-Encoding"] = []string{"gzip"}
+	}
+	return answer, nil
+}
+
+var publicRevalidate = []string{"public, no-cache"}
+
+// acceptsGzip tells whether the caller names gzip in Accept-Encoding, and not with the weight 0.
+func acceptsGzip(header http.Header) bool {
+	for _, value := range header.Values("Accept-Encoding") {
+		for one := range strings.SplitSeq(value, ",") {
+			name, weight, _ := strings.Cut(one, ";")
+			refused := strings.Trim(strings.TrimPrefix(strings.TrimSpace(weight), "q="), "0.") == "" && weight != ""
+			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+				return !refused
+			}
+		}
+	}
+	return false
 }
 
 // me is the API key of the request, with its organization and teams.

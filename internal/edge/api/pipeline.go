@@ -61,6 +61,9 @@ func (a *API) run(c *call) (answer reply, err error) {
 			answer, err = reply{}, fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 		}
 	}()
+	if err := checkHeaderSize(c.request); err != nil {
+		return reply{}, err
+	}
 	if !c.route.public() {
 		if err := a.admit(c); err != nil {
 			return reply{}, err
@@ -115,10 +118,13 @@ func (a *API) admit(c *call) error {
 
 // handle runs the handler. Without an active subscription it refuses routes that change something.
 func (c *call) handle() (reply, error) {
-	if c.route.operation != nil && c.request.Method != http.MethodGet {
+	if c.route.operation != nil && c.route.operation.Method != http.MethodGet {
 		if err := c.caller.RefusesWrites(c.cell.Clock.Now()); err != nil {
 			return reply{}, err
 		}
+	}
+	if err := refuseUnwanted(c); err != nil {
+		return reply{}, err
 	}
 	return c.route.handler(c)
 }

@@ -68,7 +68,7 @@ func TestPipeline_BadRequests_Refused(t *testing.T) {
 			answer := client.Do(t, test.method, test.path, test.body, test.header...)
 			requireRefusal(t, test.want, answer)
 			if test.want.status == http.StatusMethodNotAllowed {
-				require.Equal(t, "GET, PATCH, DELETE", answer.Header.Get("Allow"))
+				require.Equal(t, "GET, HEAD, PATCH, DELETE", answer.Header.Get("Allow"))
 			}
 		})
 	}

@@ -65,12 +65,25 @@ func read[T, R any](c *call, resource func(T) R, noun T, err error) (reply, erro
 // is made and stored inside the verb's transaction, so the result of that transaction must be the
 // result of the verb.
 func write[T, R any](c *call, status int, resource func(T) R, verb func(context.Context) (T, error)) (reply, error) {
+	return perform(c, func(noun T) reply { return c.answer(status, resource(noun)) }, verb)
+}
+
+// writeNew is write for a verb that makes a resource. The answer is 201, with the path of the resource in Location.
+func writeNew[T, R any](c *call, path func(T) string, resource func(T) R, verb func(context.Context) (T, error)) (reply, error) {
+	return perform(c, func(noun T) reply {
+		answer := c.answer(http.StatusCreated, resource(noun))
+		answer.header = http.Header{"Location": {prefix + path(noun)}}
+		return answer
+	}, verb)
+}
+
+func perform[T any](c *call, render func(T) reply, verb func(context.Context) (T, error)) (reply, error) {
 	c.render = func(result any) (reply, error) {
 		noun, same := result.(T)
 		if !same {
 			return reply{}, fmt.Errorf("the transaction answers a %T and its verb a %T", result, noun)
 		}
-		return c.answer(status, resource(noun)), nil
+		return render(noun), nil
 	}
 	result, err := verb(c.ctx())
 	if err != nil {

@@ -133,9 +133,9 @@ func notServed(*call) (reply, error) {
 		"This version does not serve this operation yet. In /v1/openapi.json it is marked with `x-served: false`.")
 }
 
-// methods are the HTTP methods that the contract uses.
+// methods are the HTTP methods that the contract uses, and HEAD, which works where GET does.
 func methods() []string {
-	return []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
+	return []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete}
 }
 
 // refusePlain makes paths that do not end in a parameter refuse other methods. Otherwise such a method

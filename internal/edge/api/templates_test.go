@@ -99,7 +99,7 @@ func TestTemplates_NamedSync_CanBeRead(t *testing.T) {
 	require.Equal(t, "sync", client.Get(t, path).Data(t)["name"])
 	for _, method := range []string{"DELETE", "PUT"} {
 		refused := client.Do(t, method, path, nil)
-		require.Equal(t, []any{405, "GET, POST, PATCH"}, []any{refused.Status, refused.Header.Get("Allow")}, method)
+		require.Equal(t, []any{405, "GET, HEAD, POST, PATCH"}, []any{refused.Status, refused.Header.Get("Allow")}, method)
 	}
 }
 

@@ -17,7 +17,8 @@ func createSubscription(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, webhooks.Subscription.Resource, func(ctx context.Context) (webhooks.Subscription, error) {
+	at := func(made webhooks.Subscription) string { return "/webhook_subscriptions/" + made.ID.String() }
+	return writeNew(c, at, webhooks.Subscription.Resource, func(ctx context.Context) (webhooks.Subscription, error) {
 		return c.cell.Webhooks.Create(ctx, c.org(), c.by(), draft)
 	})
 }
@@ -69,7 +70,8 @@ func mintSecret(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, webhooks.Secret.Resource, func(ctx context.Context) (webhooks.Secret, error) {
+	at := func(made webhooks.Secret) string { return "/webhook_subscriptions/" + made.SubscriptionID.String() } // it lists its secrets
+	return writeNew(c, at, webhooks.Secret.Resource, func(ctx context.Context) (webhooks.Secret, error) {
 		return c.cell.Webhooks.MintSecret(ctx, c.org(), c.by(), id, draft)
 	})
 }
@@ -107,11 +109,11 @@ func (a *API) testSubscription(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	example, err := events.Example(draft.EventType, body)
+	example, err := events.Example(draft.EventType, body, c.cell.Clock.Now())
 	if err != nil {
 		return reply{}, err
 	}
-	return write(c, http.StatusCreated, webhooks.Delivery.Resource, func(ctx context.Context) (webhooks.Delivery, error) {
+	return writeNew(c, deliveryPath, webhooks.Delivery.Resource, func(ctx context.Context) (webhooks.Delivery, error) {
 		return c.cell.Webhooks.Test(ctx, c.org(), id, example)
 	})
 }

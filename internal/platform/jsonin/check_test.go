@@ -20,6 +20,7 @@ func compile(t testing.TB, schema string) *jsonschema.Schema {
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	compiler.RegisterVocabulary(jsonin.ErrorCodes())
+	compiler.RegisterVocabulary(jsonin.Rules())
 	compiler.AssertVocabs()
 	require.NoError(t, compiler.AddResource("test:///schema.json", document))
 	compiled, err := compiler.Compile("test:///schema.json")
@@ -41,7 +42,7 @@ const sendSchema = `{
 	"required": ["type", "account"],
 	"anyOf": [{"required": ["to"]}, {"required": ["recipient"]}],
 	"properties": {
-		"to": {"type": "string", "pattern": "^[0-9]{6,15}$", "x-error-code": "invalid_phone_number"},
+		"to": {"type": "string", "pattern": "^[0-9]{6,15}$", "x-rule": "must be 6 to 15 digits", "x-error-code": "invalid_phone_number"},
 		"recipient": {"type": "string", "minLength": 1},
 		"account": {"type": "string"},
 		"type": {"enum": ["text", "image", "interactive"]},
@@ -116,7 +117,7 @@ func TestDocument_Check_FirstFault(t *testing.T) {
 			fault.InvalidFieldValue, "text.body", "must be 1 to 10 characters",
 		},
 		{"enum", `{"account":"1","to":"491511","type":"txt"}`, fault.InvalidFieldValue, "type", "must be one of text, image, interactive"},
-		{"code of its own", `{"account":"1","to":"+49","type":"image"}`, fault.InvalidPhoneNumber, "to", "must match the pattern ^[0-9]{6,15}$"},
+		{"code of its own", `{"account":"1","to":"+49","type":"image"}`, fault.InvalidPhoneNumber, "to", "must be 6 to 15 digits"},
 		{"code of its own, wrong type", `{"account":"1","to":49,"type":"image"}`, fault.InvalidPhoneNumber, "to", "must be a string"},
 		{"code of the array for its item", `{` + text + `,"events":["a","x"]}`, fault.InvalidEventType, "events[1]", "must be one of a, b, c"},
 		{"too few items", `{` + text + `,"events":[]}`, fault.InvalidEventType, "events", "must have 1 to 3 items"},
@@ -201,7 +202,7 @@ func TestDocument_Check_Rules(t *testing.T) {
 		{`{"enum":["x",null,3,""]}`, `"y"`, `must be one of x, null, 3, ""`},
 		{`{"enum":[` + strings.Repeat(`"x",`, 3) + `"z"]}`, `"y"`, "must be one of x, z"},
 		{`{"enum":["only"]}`, `"y"`, "must be only"},
-		{`{"format":"email"}`, `"nobody"`, "must be a valid email address"},
+		{`{"format":"email"}`, `"nobody"`, "must be an email address, for example ana@example.com"},
 		{`{"format":"uuid"}`, `"x"`, "must be a UUID"},
 		{`{"format":"date-time"}`, `"yesterday"`, "must be a time as in 2026-01-31T12:00:00Z"},
 		{`{"format":"json-pointer"}`, `"x"`, "must be a valid json-pointer"},

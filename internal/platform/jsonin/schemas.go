@@ -33,6 +33,36 @@ func ErrorCodes() *jsonschema.Vocabulary {
 	}
 }
 
+// rule is the value of `x-rule`: what a value of this field must be, for people.
+type rule string
+
+// Validate accepts everything: the keyword only changes the sentence of other keywords' faults.
+func (rule) Validate(*jsonschema.ValidatorContext, any) {}
+
+// Rules returns the vocabulary that a compiler needs, so that Check uses `x-rule`.
+func Rules() *jsonschema.Vocabulary {
+	return &jsonschema.Vocabulary{
+		URL: "parley:///vocabulary/rules",
+		Compile: func(_ *jsonschema.CompilerContext, schema map[string]any) (jsonschema.SchemaExt, error) {
+			text, ok := schema["x-rule"].(string)
+			if !ok {
+				return nil, nil
+			}
+			return rule(text), nil
+		},
+	}
+}
+
+// ruleOf returns the rule of a schema, or "".
+func ruleOf(schema *jsonschema.Schema) string {
+	for _, extension := range schema.Extensions {
+		if text, ok := extension.(rule); ok {
+			return string(text)
+		}
+	}
+	return ""
+}
+
 // codeAlong returns the error code of the innermost schema on the path that has one, or "".
 func codeAlong(levels [][]*jsonschema.Schema) fault.Code {
 	for _, level := range slices.Backward(levels) {

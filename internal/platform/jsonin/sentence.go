@@ -21,6 +21,9 @@ const (
 // sentence returns what would be accepted, as the text after "The field `name`".
 func (a answer) sentence(f finding, levels [][]*jsonschema.Schema) string {
 	schema := named(levels[len(levels)-1], f.schema)
+	if rule := ruleOf(schema); rule != "" && ruled(f.kind) {
+		return rule
+	}
 	switch k := f.kind.(type) {
 	case *kind.AdditionalProperties, *kind.FalseSchema:
 		return ruleUnknown
@@ -33,7 +36,7 @@ func (a answer) sentence(f finding, levels [][]*jsonschema.Schema) string {
 	case *kind.Format:
 		return formatRule(k.Want)
 	case *kind.Pattern:
-		return "must match the pattern " + bounded(k.Want)
+		return "does not have the form that the contract describes"
 	case *kind.MinLength, *kind.MaxLength:
 		return span("must be", schema.MinLength, schema.MaxLength, "character")
 	case *kind.MinItems, *kind.MaxItems:
@@ -58,6 +61,15 @@ func (a answer) sentence(f finding, levels [][]*jsonschema.Schema) string {
 		return "fits more than one of the accepted forms; send exactly one"
 	}
 	return "has a value that is not accepted"
+}
+
+// ruled tells that the rule of a schema describes such a fault better than the keyword.
+func ruled(of jsonschema.ErrorKind) bool {
+	switch of.(type) {
+	case *kind.Pattern, *kind.Format, *kind.Minimum, *kind.Maximum, *kind.MinLength, *kind.MaxLength:
+		return true
+	}
+	return false
 }
 
 var typeNames = map[string]string{
@@ -108,7 +120,7 @@ func shown(value any) string {
 }
 
 var formatRules = map[string]string{
-	"email":         "must be a valid email address",
+	"email":         "must be an email address, for example ana@example.com",
 	"uri":           "must be a valid absolute URL",
 	"uri-reference": "must be a valid URL",
 	"date-time":     "must be a time as in 2026-01-31T12:00:00Z",

@@ -79,7 +79,7 @@ func With(t testing.TB, options Options) *Server {
 		Cells:     map[string]*cell.Cell{s.Name: s.Cell, s.Other.Name: s.Other.Cell},
 		Directory: s.Directory, Contract: s.Contract, Clock: s.Clock, Cursors: cursors, Limiter: limiter,
 		Guesses: ratelimit.NewLocal(options.Guesses, s.Clock), Metrics: telemetry.NewMetrics("test"),
-		Logger: s.Logger, TrustedProxies: options.Proxies, Version: "test", MaxInFlight: options.MaxInFlight,
+		Logger: s.Logger, TrustedProxies: options.Proxies, PublicURL: "https://api.parley.test/", Version: "test", MaxInFlight: options.MaxInFlight,
 	})
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(tallied(t, s.API, &s.trips))
