@@ -55,7 +55,7 @@ func TestMove_LargeOrganization_NeighbourStaysFast(t *testing.T) { //nolint:para
 	t.Logf("%d rows: p99 ratio median %.2f %.2f, pause median %.2f s", rows, ratios[len(ratios)/2], ratios, pauses[len(pauses)/2])
 	if full {
 		require.LessOrEqual(t, ratios[len(ratios)/2], 1.5)
-		require.LessOrEqual(t, pauses[len(pauses)/2], 30.0)
+		require.LessOrEqual(t, pauses[len(pauses)/2], 5.0)
 	}
 }
 
