@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a pinned tool. Builds or installs it first if this machine does not have it.
-# Go tools are pinned in tools/NAME/go.mod, all others in tools/clients/package.json.
+# Go tools are pinned in tools/NAME/go.mod, or written in that directory; all others are pinned in
+# tools/clients/package.json.
 #
 # usage: scripts/tool.sh NAME
 set -euo pipefail
@@ -12,7 +13,8 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 go_tool() {
   cd "$root/tools/$name"
   local key cached scratch
-  key=$({ cat go.mod go.sum && go env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
+  shopt -s nullglob
+  key=$({ cat go.mod go.sum ./*.go && go env GOVERSION GOOS GOARCH; } | sha256sum | cut -c1-16)
   cached=${XDG_CACHE_HOME:-$HOME/.cache}/parley-tools/$name-$key
   if [[ ! -x $cached ]]; then
     echo "building $name, once for this machine" >&2
