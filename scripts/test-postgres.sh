@@ -2,7 +2,7 @@
 # Runs a command with a PostgreSQL server of its own in PARLEY_TEST_DATABASE_URL, and removes the
 # server when the command has ended. The server allows many connections, so that packages are
 # tested side by side, and never waits for the disk: a crash of the machine may destroy it.
-# PARLEY_TEST_SHARED_BUFFERS is how much it caches (256MB).
+# PARLEY_TEST_SHARED_BUFFERS is how much it caches (256MB), PARLEY_TEST_PORT its port (a free one).
 # With PARLEY_TEST_DATABASE_URL already set, the command uses that server and none is started.
 #
 # usage: scripts/test-postgres.sh COMMAND [ARGUMENT...]
@@ -55,7 +55,7 @@ SETTINGS
 # The ports lie below those that the kernel gives to outgoing connections. When another process
 # has the port, the server does not start and another port is tried.
 for _ in {1..20}; do
-  port=$((10000 + RANDOM % 10000))
+  port=${PARLEY_TEST_PORT:-$((10000 + RANDOM % 10000))}
   server "$programs/pg_ctl" --pgdata="$data" --log="$log" --options="-p $port" --timeout=300 start &>/dev/null || continue
   export PARLEY_TEST_DATABASE_URL=postgres://postgres@127.0.0.1:$port/postgres
   break
