@@ -7,7 +7,8 @@
 #    `docker` below stands in for Docker: it runs the services of compose.yaml with their commands and environments,
 #    as the image's user, on these files, mounted read-only.
 #
-# Part 3 needs root, because it makes a network and mounts that only its processes see, in which the ports are free.
+# Part 3 needs root, because its processes get a network of their own, in which the ports are free, and mounts of
+# their own. All of them end with it.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -15,8 +16,8 @@ export CGO_ENABLED=0
 tool=$(scripts/tool.sh container)
 
 if [[ ${1:-} != --isolated ]]; then
-  (cd tools/container && go test ./...)
   "$tool" check
+  (cd tools/container && go test ./...)
 
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
@@ -27,7 +28,7 @@ if [[ ${1:-} != --isolated ]]; then
   echo "the image's files: $(du -sh "$scratch/image" | cut -f1), a static binary"
 
   [[ $(id -u) == 0 ]] || { echo 'check-container: compose.yaml was not run, because this needs root' && exit; }
-  PARLEY_TEST_PORT=5432 PARLEY_TEST_DATABASE_URL='' unshare --net --mount \
+  PARLEY_TEST_PORT=5432 PARLEY_TEST_DATABASE_URL='' unshare --net --mount-proc --pid --fork --kill-child \
     bash -c "ip link set lo up && scripts/test-postgres.sh scripts/check-container.sh --isolated '$scratch'"
   exit
 fi
@@ -44,13 +45,15 @@ redis-server --bind 127.0.0.1 --save '' --appendonly no >/dev/null &
 redis=$!
 declare -A running=() # the process of each service
 
+# Stops all services, as Docker does. Fails if one had ended before, or does not end well.
 stop() {
-  local service
+  local service status=0
   for service in "${!running[@]}"; do
     kill "${running[$service]}" 2>/dev/null || true
-    wait "${running[$service]}" || { echo "check-container: $service did not end well" >&2 && return 1; }
+    wait "${running[$service]}" || { echo "check-container: $service did not end well" >&2 && status=1; }
     unset "running[$service]"
   done
+  return "$status"
 }
 
 # Prints the logs if a step failed, and ends everything.
@@ -60,7 +63,6 @@ cleanup() {
   stop || true
   kill "$redis"
   wait "$redis" || true
-  umount "$image/media" "$image"
   exit "$status"
 }
 trap cleanup EXIT
