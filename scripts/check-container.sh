@@ -22,7 +22,7 @@ if [[ ${1:-} != --isolated ]]; then
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   chmod 755 "$scratch"
-  "$tool" steps | grep -vx 'go mod download' | sed "s|/image|$scratch/image|g" >"$scratch/steps"
+  "$tool" steps | grep -vx 'go mod download' | sed -E "s#/(image|writable)#$scratch&#g" >"$scratch/steps"
   bash -euo pipefail "$scratch/steps"
   ! ldd "$scratch/image/parley" 2>/dev/null || { echo 'check-container: the binary is not static' >&2 && exit 1; }
   echo "the image's files: $(du -sh "$scratch/image" | cut -f1), a static binary"
@@ -36,8 +36,9 @@ fi
 scratch=$2 image=$2/image log=$2/log
 # Docker writes /etc/hosts, mounts the root read-only, and gives a new volume the owner of its directory.
 echo '127.0.0.1 localhost postgres redis' >"$image/etc/hosts"
+mv "$scratch/writable" "$image/data"
 mount --bind "$image" "$image"
-mount -t tmpfs -o uid=65532,gid=65532,mode=700 media "$image/media"
+mount -t tmpfs -o uid=65532,gid=65532,mode=700 media "$image/data/media"
 mount -o remount,bind,ro "$image"
 ! touch "$image/written" 2>/dev/null || { echo 'check-container: the root is not read-only' >&2 && exit 1; }
 : >"$log"

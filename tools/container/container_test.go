@@ -52,7 +52,7 @@ func TestCheck_BrokenFileIsRefused(t *testing.T) {
 		{"entrypoint that needs a shell", "Dockerfile", `ENTRYPOINT ["/parley"]`, "ENTRYPOINT /parley", "the ENTRYPOINT must be"},
 		{"base with a shell", "Dockerfile", "FROM scratch", "FROM debian:12", "must start from scratch"},
 		{"other Go than in go.mod", "Dockerfile", "golang:1.", "golang:1.1", "the Go version of go.mod"},
-		{"registry in the Dockerfile", "Dockerfile", "FROM golang", "FROM registry.example/golang", "names a registry"},
+		{"registry in the Dockerfile", "Dockerfile", "FROM golang", "FROM images.example/golang", "names a registry"},
 		{"no YAML", "compose.yaml", "services:", "services: [", "compose.yaml"},
 		{"key that does not exist", "compose.yaml", "    restart: \"no\"", "    restarts: \"no\"", "restarts"},
 		{"volume that is not declared", "compose.yaml", "volumes:\n  postgres:\n", "volumes:\n", "undefined volume"},
@@ -66,7 +66,7 @@ func TestCheck_BrokenFileIsRefused(t *testing.T) {
 		{"other database", "compose.yaml", "POSTGRES_DB: parley", "POSTGRES_DB: other", "does not agree with POSTGRES_DB"},
 		{"other database host", "compose.yaml", "@postgres:5432", "@database:5432", "does not agree with POSTGRES_"},
 		{"other Redis host", "compose.yaml", "redis://redis", "redis://valkey", "PARLEY_REDIS_URL names"},
-		{"registry in compose", "compose.yaml", "image: redis:7", "image: registry.example/redis:7", "names a registry"},
+		{"registry in compose", "compose.yaml", "image: redis:7", "image: images.example/redis:7", "names a registry"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := check(t.Context(), copyFiles(t, test.file, test.old, test.replacement))
