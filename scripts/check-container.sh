@@ -7,7 +7,7 @@
 #    `docker` below stands in for Docker: it runs the services of compose.yaml with their commands and environments,
 #    as the image's user, on these files, mounted read-only.
 #
-# Part 3 needs root, because its processes get a network of their own, in which the ports are free, and mounts of
+# Part 3 needs root and the right to make namespaces, because its processes get a network of their own, in which the ports are free, and mounts of
 # their own. All of them end with it.
 set -euo pipefail
 
@@ -27,7 +27,8 @@ if [[ ${1:-} != --isolated ]]; then
   ! ldd "$scratch/image/parley" 2>/dev/null || { echo 'check-container: the binary is not static' >&2 && exit 1; }
   echo "the image's files: $(du -sh "$scratch/image" | cut -f1), a static binary"
 
-  [[ $(id -u) == 0 ]] || { echo 'check-container: compose.yaml was not run, because this needs root' && exit; }
+  [[ $(id -u) == 0 ]] && unshare --net --mount-proc --pid --fork true 2>/dev/null ||
+    { echo 'check-container: compose.yaml was not run, because this needs root and namespaces' && exit; }
   PARLEY_TEST_PORT=5432 PARLEY_TEST_DATABASE_URL='' unshare --net --mount-proc --pid --fork --kill-child \
     bash -c "ip link set lo up && scripts/test-postgres.sh scripts/check-container.sh --isolated '$scratch'"
   exit
