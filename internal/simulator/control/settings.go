@@ -21,11 +21,8 @@ func (s *Server) addScript(c *request) (any, error) {
 		}
 		added.Match.To = digits
 	}
-	if err := added.Outcome.Check(); err != nil {
+	if err := added.Check(); err != nil {
 		return nil, err
-	}
-	if added.Times != nil && *added.Times < 1 {
-		return nil, wire.Refusal(100, "times must be at least 1; got %d", *added.Times)
 	}
 	if len(s.Data.Scripts) >= state.MaxScripts {
 		return nil, wire.Refusal(100, "there are %d scripts already", state.MaxScripts)

@@ -96,13 +96,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(c, err)
 		return
 	}
+	s.write(c, answer)
+}
+
+// write answers with what a handler returned.
+func (s *Server) write(c *call, answer any) {
 	switch answer := answer.(type) {
 	case *scriptedAnswer:
 		s.writeScripted(c, answer)
 	case rawAnswer:
 		answer()
 	default:
-		wire.Answer(w, http.StatusOK, answer)
+		wire.Answer(c.W, http.StatusOK, answer)
 	}
 }
 
@@ -141,12 +146,10 @@ func (s *Server) route(c *call, segments []string) (any, error) {
 		return nil, wire.Refusal(100, "Unsupported %s request. Object with ID '%s' does not support this operation.",
 			strings.ToLower(c.R.Method), segments[0]).With(33)
 	}
-	if edge != wire.FieldMessages { // a send is matched once its recipient is known
-		if answer, err := s.applyScript(c, edge); answer != nil || err != nil {
-			return answer, err
-		}
+	if edge == wire.FieldMessages { // a send is matched once its recipient is known
+		return handle(s, c)
 	}
-	return handle(s, c)
+	return s.runScripted(c, edge, handle)
 }
 
 // authenticate sets the token of a call.

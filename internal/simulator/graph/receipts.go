@@ -41,7 +41,7 @@ func (s *Server) acceptReceipt(c *call, digits string, r state.Receipt) (state.O
 		return state.Outcome{}, wire.Refusal(131009, "The message was received by another phone number.")
 	}
 	forced, _ := s.Data.MatchScript(state.Operation{To: digits, PhoneNumberID: r.Number.ID, Edge: readEdge})
-	if forced.DropRequest || forced.Refuses() {
+	if forced.Prevents() {
 		return forced, nil
 	}
 	s.Data.Receipts.Add(r)

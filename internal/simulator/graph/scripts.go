@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/simulator/state"
-	"github.com/parley-chat/parley/internal/simulator/wire"
 )
 
 // scriptedAnswer is an answer whose outcome is forced.
@@ -14,26 +13,39 @@ type scriptedAnswer struct {
 	body    any
 }
 
-// applyScript returns the answer that a script forces on an operation other than a send, nil
-// without a script.
-func (s *Server) applyScript(c *call, edge string) (any, error) {
-	s.Lock()
-	forced, found := state.Outcome{}, false
-	if edge != "" && len(s.Data.Scripts) > 0 {
-		operation := state.Operation{Edge: edge}
-		if c.number != nil {
-			operation.PhoneNumberID = c.number.ID
-		}
-		forced, found = s.Data.MatchScript(operation)
-	}
-	s.Unlock()
+// runScripted runs an operation other than a send, and disturbs it as the first matching script says. A
+// script that refuses keeps the operation from running. Any other lets it run: then only its answer is late,
+// lost or garbage. An operation that fails by itself answers its own error.
+func (s *Server) runScripted(c *call, edge string, handle handler) (any, error) {
+	forced, found := s.matchEdge(c, edge)
 	if !found {
-		return nil, nil //nolint:nilnil // no script matches
+		return handle(s, c)
+	}
+	var answer any
+	if !forced.Prevents() {
+		var err error
+		if answer, err = handle(s, c); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.delay(c, forced); err != nil {
 		return nil, err
 	}
-	return &scriptedAnswer{outcome: forced, body: wire.Success()}, nil
+	return &scriptedAnswer{outcome: forced, body: answer}, nil
+}
+
+// matchEdge returns the outcome of the script that matches an operation other than a send.
+func (s *Server) matchEdge(c *call, edge string) (state.Outcome, bool) {
+	if edge == "" {
+		return state.Outcome{}, false
+	}
+	s.Lock()
+	defer s.Unlock()
+	operation := state.Operation{Edge: edge}
+	if c.number != nil {
+		operation.PhoneNumberID = c.number.ID
+	}
+	return s.Data.MatchScript(operation)
 }
 
 // delay waits for the latency and returns the error of an outcome.
@@ -61,6 +73,6 @@ func (s *Server) writeScripted(c *call, r *scriptedAnswer) {
 		}
 		_, _ = c.W.Write([]byte(`{"messaging_product":"whatsapp","contacts":[{"inp` + "\x00\xff<html>"))
 	default:
-		wire.Answer(c.W, http.StatusOK, r.body)
+		s.write(c, r.body)
 	}
 }

@@ -66,7 +66,7 @@ func (s *Server) accept(c *call, m *message) (state.Outcome, any, error) {
 	if !found {
 		forced = state.ReservedOutcome(user.Phone)
 	}
-	if forced.DropRequest || forced.Refuses() {
+	if forced.Prevents() {
 		return forced, nil, nil
 	}
 	failure, err := s.checkSend(c, m, user)

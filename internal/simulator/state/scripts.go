@@ -14,9 +14,9 @@ type Outcome struct {
 	HTTPStatus  int    `json:"http_status"`  // of the answer, 400 to 599; 0: the usual one
 	AsyncCode   int    `json:"async_code"`   // error code of a failed status; 0: none
 	LatencyMS   int    `json:"latency_ms"`   // before the answer, in milliseconds; statuses do not wait for it
-	DropAnswer  bool   `json:"drop_answer"`  // accepts the call and cuts the connection
-	DropRequest bool   `json:"drop_request"` // cuts the connection and accepts nothing
-	Garbage     bool   `json:"garbage"`      // accepts the call; the answer is not JSON, with HTTPStatus or 200
+	DropAnswer  bool   `json:"drop_answer"`  // the call takes effect, and the connection is cut
+	DropRequest bool   `json:"drop_request"` // the connection is cut, and nothing takes effect
+	Garbage     bool   `json:"garbage"`      // the call takes effect; the answer is not JSON, with HTTPStatus or 200
 	Held        bool   `json:"held"`         // held for quality assessment before the first status
 	NoStatus    bool   `json:"no_status"`    // no statuses
 	Twice       bool   `json:"twice"`        // each status twice
@@ -24,8 +24,8 @@ type Outcome struct {
 	Details     string `json:"details"`      // text of the error; empty: the default one
 }
 
-// Check refuses values that are out of range, and fields that contradict each other.
-func (o Outcome) Check() error {
+// check refuses values that are out of range, and fields that contradict each other.
+func (o Outcome) check() error {
 	refuses := o.SyncCode != nil || o.HTTPStatus != 0 && !o.Garbage
 	accepts := o.DropAnswer || o.Garbage || o.AsyncCode != 0
 	switch {
@@ -33,8 +33,10 @@ func (o Outcome) Check() error {
 		return wire.Refusal(100, "http_status must be between 400 and 599; got %d", o.HTTPStatus)
 	case o.LatencyMS < 0:
 		return wire.Refusal(100, "latency_ms must be 0 or more; got %d", o.LatencyMS)
+	case o.Last != "" && o.Last != "sent" && o.Last != "delivered" && o.Last != "read":
+		return wire.Refusal(100, "last_status must be sent, delivered or read; got %q", o.Last)
 	case accepts && (refuses || o.DropRequest):
-		return wire.Refusal(100, "drop_answer, garbage and async_code accept the message; "+
+		return wire.Refusal(100, "drop_answer, garbage and async_code let the call take effect; "+
 			"they cannot be combined with sync_code, drop_request, or an http_status without garbage")
 	}
 	return nil
@@ -63,8 +65,13 @@ func (o Outcome) Refusal() error {
 	return refusal
 }
 
-// Refuses tells whether the answer is an error.
-func (o Outcome) Refuses() bool { return o.Refusal() != nil }
+// Prevents tells whether the call takes no effect: its answer is an error, or the connection is cut before.
+func (o Outcome) Prevents() bool { return o.DropRequest || o.Refusal() != nil }
+
+// forSendsOnly tells whether the outcome has a field about statuses, which only sends have.
+func (o Outcome) forSendsOnly() bool {
+	return o.AsyncCode != 0 || o.Held || o.NoStatus || o.Twice || o.Last != ""
+}
 
 // ErrorText returns the details of the forced error.
 func (o Outcome) ErrorText() string {
@@ -85,6 +92,17 @@ type Script struct {
 	} `json:"match"`
 	Outcome Outcome `json:"outcome"`
 	Times   *int    `json:"times,omitempty"` // how often it is still used; nil: until the reset
+}
+
+// Check refuses outcomes that are not valid, or that the matched operation cannot have.
+func (s Script) Check() error {
+	if s.Match.Edge != "" && s.Outcome.forSendsOnly() {
+		return wire.Refusal(100, "async_code, held, no_status, twice and last_status are for sends; leave match.edge out; got %q", s.Match.Edge)
+	}
+	if s.Times != nil && *s.Times < 1 {
+		return wire.Refusal(100, "times must be at least 1; got %d", *s.Times)
+	}
+	return s.Outcome.check()
 }
 
 // Operation is what a script is matched against.
