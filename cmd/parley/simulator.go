@@ -48,6 +48,11 @@ func (p *program) simulate(ctx context.Context, address string, config simulator
 	if err != nil {
 		return err
 	}
+	if config.CallbackURL != "" {
+		if err := simulator.CheckCallbackURL(config.CallbackURL); err != nil {
+			return fmt.Errorf("--callback-url %w", err)
+		}
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"strings"
 
 	"github.com/parley-chat/parley/internal/simulator/control"
+	"github.com/parley-chat/parley/internal/simulator/dispatcher"
 	"github.com/parley-chat/parley/internal/simulator/graph"
 	"github.com/parley-chat/parley/internal/simulator/page"
 	"github.com/parley-chat/parley/internal/simulator/state"
@@ -60,6 +61,9 @@ func (s *Simulator) Run(ctx context.Context) error {
 
 // SetCallbackURL changes where the first app's callbacks go. A reset keeps it.
 func (s *Simulator) SetCallbackURL(address string) { s.simulation.SetCallbackURL(address) }
+
+// CheckCallbackURL refuses a URL to which callbacks cannot be posted.
+func CheckCallbackURL(address string) error { return dispatcher.CheckURL(address) }
 
 // Handler serves the phone page at /, control under /sim, files at the media host's
 // path, and the provider's API everywhere else.

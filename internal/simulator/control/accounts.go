@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"time"
 
+	"github.com/parley-chat/parley/internal/simulator/dispatcher"
 	"github.com/parley-chat/parley/internal/simulator/state"
 	"github.com/parley-chat/parley/internal/simulator/wire"
 )
@@ -11,47 +12,78 @@ import (
 // saveApp creates an app, or changes the one whose id is given. With `verify` its callback
 // URL must answer the challenge.
 func (s *Server) saveApp(c *request) (any, error) {
-	if address := c.Form.Text("callback_url"); address != "" && c.Form["verify"] == true {
-		if err := s.VerifyCallbackURL(c.R.Context(), address, c.Form.Text("verify_token")); err != nil {
+	in := struct {
+		state.App
+
+		Verify bool `json:"verify"`
+	}{App: s.readApp(c.Form.Text("id"))}
+	if err := c.into(&in); err != nil {
+		return nil, err
+	}
+	if in.CallbackURL != "" {
+		if err := dispatcher.CheckURL(in.CallbackURL); err != nil {
+			return nil, wire.Refusal(100, "callback_url %s", err.Error())
+		}
+	}
+	if in.CallbackURL != "" && in.Verify {
+		if err := s.VerifyCallbackURL(c.R.Context(), in.CallbackURL, in.VerifyToken); err != nil {
 			return nil, err
 		}
 	}
 	s.Lock()
 	defer s.Unlock()
-	changed := &state.App{Name: "App", Version: "v24.0"}
-	if existing := s.Data.Apps[c.Form.Text("id")]; existing != nil {
-		changed = existing
+	if in.ID == "" {
+		in.ID = s.Data.NextID(state.AppSeries)
 	}
-	if err := c.into(changed); err != nil {
-		return nil, err
-	}
-	if changed.ID == "" {
-		changed.ID = s.Data.NextID(state.AppSeries)
-	}
-	for _, secret := range []*string{&changed.Secret, &changed.VerifyToken} {
+	for _, secret := range []*string{&in.Secret, &in.VerifyToken} {
 		if *secret == "" {
 			*secret = rand.Text()
 		}
 	}
-	s.Data.Apps[changed.ID] = changed
-	return *changed, nil
+	if s.Data.Apps[in.ID] == nil {
+		s.Data.Apps[in.ID] = &state.App{}
+	}
+	*s.Data.Apps[in.ID] = in.App // queued callbacks refer to the app, and sign with its newest secret
+	return in.App, nil
+}
+
+// readApp returns the app with an id, or what a new one starts with.
+func (s *Server) readApp(id string) state.App {
+	s.Lock()
+	defer s.Unlock()
+	if existing := s.Data.Apps[id]; existing != nil {
+		return *existing
+	}
+	return state.App{Name: "App", Version: "v24.0"}
 }
 
 // saveAccount creates or changes a business account. `subscribed` lists apps to subscribe.
 func (s *Server) saveAccount(c *request) (any, error) {
-	changed := &state.Account{Name: "Business"}
-	if existing := s.Data.Accounts[c.Form.Text("id")]; existing != nil {
-		changed = existing
+	in := struct {
+		state.Account
+
+		Subscribe []string `json:"subscribed"`
+	}{Account: state.Account{Name: "Business"}}
+	existing := s.Data.Accounts[c.Form.Text("id")]
+	if existing != nil {
+		in.Account = *existing
 	}
-	if err := c.into(changed); err != nil {
+	if err := c.into(&in); err != nil {
 		return nil, err
 	}
-	s.Data.AddAccount(changed)
-	subscribed, _ := c.Form["subscribed"].([]any)
-	for _, app := range subscribed {
-		if id, _ := app.(string); s.Data.Apps[id] != nil {
-			changed.Subscribed[id] = state.Override{}
+	for _, id := range in.Subscribe {
+		if s.Data.Apps[id] == nil {
+			return nil, wire.Refusal(100, "subscribed: there is no app %s", id)
 		}
+	}
+	changed := existing // numbers and templates refer to the account
+	if changed == nil {
+		changed = &state.Account{}
+	}
+	*changed = in.Account
+	s.Data.AddAccount(changed)
+	for _, id := range in.Subscribe {
+		changed.Subscribed[id] = state.Override{}
 	}
 	s.Feed.PublishState()
 	return *changed, nil

@@ -28,22 +28,21 @@ type request struct {
 	id string // in the path of a template
 }
 
-// into decodes the form into target. Fields that the form does not name keep their value.
-func (c *request) into(target any) error {
-	if err := json.Unmarshal(wire.Encode(c.Form), target); err != nil {
-		return wire.Refusal(100, "%s", err.Error())
-	}
-	return nil
-}
+// into decodes the form into target, and refuses fields that target does not have. Fields that the form does
+// not name keep their value.
+func (c *request) into(target any) error { return decodeStrict(c.Form, target) }
 
-// intoStrict is into, but refuses fields that target does not have.
-func (c *request) intoStrict(target any) error {
-	decoder := json.NewDecoder(bytes.NewReader(wire.Encode(c.Form)))
+func decodeStrict(form wire.Form, target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(wire.Encode(form)))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(target); err != nil {
-		return wire.Refusal(100, "%s", err.Error())
+	err := decoder.Decode(target)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		return wire.Refusal(100, "there is no field %s; docs/guides/simulator.md lists the fields", field)
+	}
+	return wire.Refusal(100, "%s", err.Error())
 }
 
 // handler returns the body of the answer.
@@ -60,9 +59,29 @@ func decoded[In any](handle func(s *Server, c *request, in In) (any, error)) han
 	}))
 }
 
+// decodedMessage is decoded for a body that also has the content of a message, in the field that its type names.
+func decodedMessage[In any](handle func(s *Server, c *request, in In) (any, error)) handler {
+	return wire.WithForm(wire.Locked(func(s *Server, c *request) (any, error) {
+		if c.Form.Text("type") == "" {
+			c.Form = maps.Clone(c.Form)
+			c.Form["type"] = "text"
+		}
+		rest := maps.Clone(c.Form)
+		delete(rest, c.Form.Text("type"))
+		var in, checked In
+		if err := decodeStrict(rest, &checked); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(wire.Encode(c.Form), &in); err != nil {
+			return nil, wire.Refusal(100, "%s", err.Error())
+		}
+		return handle(s, c, in)
+	}))
+}
+
 // routes holds the operations by method and path under /sim; `*` stands for an id.
 var routes = map[string]handler{
-	"POST inbound":              decoded((*Server).receiveMessage),
+	"POST inbound":              decodedMessage((*Server).receiveMessage),
 	"GET sent":                  wire.Locked((*Server).listSent),
 	"GET receipts":              wire.Locked((*Server).listReceipts),
 	"POST script":               wire.WithForm(wire.Locked((*Server).addScript)),
@@ -71,14 +90,14 @@ var routes = map[string]handler{
 	"GET settings":              wire.Locked((*Server).readSettings),
 	"POST settings":             wire.WithForm(wire.Locked((*Server).changeSettings)),
 	"POST templates/*/review":   decoded((*Server).reviewTemplate),
-	"POST templates/*/quality":  wire.WithForm(wire.Locked((*Server).changeTemplateQuality)),
-	"POST templates/*/category": wire.WithForm(wire.Locked((*Server).changeTemplateCategory)),
+	"POST templates/*/quality":  decoded((*Server).changeTemplateQuality),
+	"POST templates/*/category": decoded((*Server).changeTemplateCategory),
 	"POST preferences":          decoded((*Server).changePreferences),
 	"POST system":               decoded((*Server).changeIdentity),
-	"POST echo":                 decoded((*Server).sendEcho),
+	"POST echo":                 decodedMessage((*Server).sendEcho),
 	"POST account-update":       wire.WithForm(wire.Locked((*Server).updateAccount)),
 	"POST notify":               decoded((*Server).notifyField),
-	"POST reset":                (*Server).reset,
+	"POST reset":                wire.WithForm((*Server).reset),
 	"POST clock":                wire.WithForm((*Server).advanceClock),
 	"GET state":                 wire.Locked((*Server).readState),
 	"GET thread":                wire.Locked((*Server).readThread),
@@ -155,8 +174,15 @@ func (s *Server) findUser(n *state.Number, phone, userID string) (*state.User, e
 	return nil, wire.Refusal(100, "from or user_id must name a user")
 }
 
+// chat names a number and a user in a body. From is a phone number; UserID is used without it.
+type chat struct {
+	PhoneNumberID string `json:"phone_number_id"`
+	From          string `json:"from"`
+	UserID        string `json:"user_id"`
+}
+
 // numberAndUser returns the number and the user that a body names.
-func (s *Server) numberAndUser(in inboundMessage) (*state.Number, *state.User, error) {
+func (s *Server) numberAndUser(in chat) (*state.Number, *state.User, error) {
 	n, err := s.findNumber(in.PhoneNumberID)
 	if err != nil {
 		return nil, nil, err

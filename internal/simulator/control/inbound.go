@@ -12,29 +12,25 @@ import (
 
 // inboundMessage is the body of POST /sim/inbound. Its content is in the field that Type names.
 type inboundMessage struct {
-	PhoneNumberID string                `json:"phone_number_id"`
-	From          string                `json:"from"`
-	UserID        string                `json:"user_id"`
-	Type          string                `json:"type"`
-	Context       object                `json:"context"`
-	Referral      object                `json:"referral"`
-	Errors        []state.CallbackError `json:"errors"`
-	Origin        string                `json:"origin"`
-	Name          string                `json:"name"`
-	Username      *string               `json:"username"`
+	chat
+
+	Type     string                `json:"type"`
+	Context  object                `json:"context"`
+	Referral object                `json:"referral"`
+	Errors   []state.CallbackError `json:"errors"`
+	Origin   string                `json:"origin"`
+	Name     string                `json:"name"`
+	Username *string               `json:"username"`
 }
 
 // receiveMessage has a user write to a number.
 func (s *Server) receiveMessage(c *request, in inboundMessage) (any, error) {
-	n, user, err := s.numberAndUser(in)
+	n, user, err := s.numberAndUser(in.chat)
 	if err != nil {
 		return nil, err
 	}
 	if in.Name != "" || in.Username != nil {
 		user = s.renameUser(user, in)
-	}
-	if in.Type == "" {
-		in.Type = "text"
 	}
 	content, err := s.completeContent(n, c, in.Type, c.Form[in.Type])
 	if err != nil {
@@ -113,9 +109,11 @@ func completeContext(n *state.Number, user *state.User, given object) object {
 
 // echoRequest is the body of POST /sim/echo.
 type echoRequest struct {
-	inboundMessage
+	chat
 
-	To       string `json:"to"`
+	To       string `json:"to"` // the same as From
+	Type     string `json:"type"`
+	Context  object `json:"context"`
 	Statuses bool   `json:"statuses"` // report statuses too
 }
 
@@ -124,10 +122,7 @@ func (s *Server) sendEcho(c *request, in echoRequest) (any, error) {
 	if in.To != "" {
 		in.From = in.To
 	}
-	if in.Type == "" {
-		in.Type = "text"
-	}
-	n, user, err := s.numberAndUser(in.inboundMessage)
+	n, user, err := s.numberAndUser(in.chat)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -15,8 +16,11 @@ import (
 // all of them.
 type span struct{ skip, limit int }
 
-// readSpan reads the parameters skip and limit.
-func readSpan(query url.Values) (span, error) {
+// readSpan reads the parameters skip and limit of a query, and refuses parameters other than these and the filters.
+func readSpan(query url.Values, filters ...string) (span, error) {
+	if err := checkNames(query, append(filters, "skip", "limit")...); err != nil {
+		return span{}, err
+	}
 	read := span{limit: -1}
 	for name, target := range map[string]*int{"skip": &read.skip, "limit": &read.limit} {
 		given := query.Get(name)
@@ -30,6 +34,16 @@ func readSpan(query url.Values) (span, error) {
 		*target = value
 	}
 	return read, nil
+}
+
+// checkNames refuses a query with a parameter that is not one of the names.
+func checkNames(query url.Values, names ...string) error {
+	for given := range query {
+		if !slices.Contains(names, given) {
+			return wire.Refusal(100, "there is no parameter %q; there are %v", given, names)
+		}
+	}
+	return nil
 }
 
 // listEntries returns the entries of a log for which line returns true, newest first.
@@ -67,7 +81,7 @@ type sentLine struct {
 // listSent lists the accepted sends.
 func (s *Server) listSent(c *request) (any, error) {
 	query := c.R.URL.Query()
-	which, err := readSpan(query)
+	which, err := readSpan(query, "phone_number_id", "to", "opaque", "id")
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +106,7 @@ type receiptLine struct {
 // listReceipts lists the read receipts of the business.
 func (s *Server) listReceipts(c *request) (any, error) {
 	query := c.R.URL.Query()
-	which, err := readSpan(query)
+	which, err := readSpan(query, "phone_number_id", "message_id")
 	if err != nil {
 		return nil, err
 	}

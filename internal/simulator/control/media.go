@@ -3,7 +3,9 @@ package control
 import (
 	"encoding/base64"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/parley-chat/parley/internal/simulator/content"
 	"github.com/parley-chat/parley/internal/simulator/state"
@@ -41,8 +43,19 @@ var sampleContent = map[string]any{
 	"unsupported": object{"type": "unknown"},
 }
 
+// fileFields holds the fields of a file in the body of POST /sim/inbound and /sim/echo.
+var fileFields = map[string]bool{
+	"id": true, "data": true, "mime_type": true, "filename": true, "size": true, "seed": true, "caption": true, "voice": true,
+	"animated": true, "url": true,
+}
+
 // describeFile returns the file of a message as callbacks carry it.
 func (s *Server) describeFile(n *state.Number, c *request, kind string, given object) (object, error) {
+	for field := range given {
+		if !fileFields[field] {
+			return nil, wire.Refusal(100, "%s has no field %q; it has %v", kind, field, slices.Sorted(maps.Keys(fileFields)))
+		}
+	}
 	found, err := s.findOrAddFile(n, c, kind, given)
 	if err != nil {
 		return nil, err
@@ -113,6 +126,9 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, id string) {
 
 // uploadFile stores a file of the phone page: the raw body, with its type in the header.
 func (s *Server) uploadFile(c *request) (any, error) {
+	if err := checkNames(c.R.URL.Query(), "phone_number_id", "filename"); err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.W, c.R.Body, state.MaxUpload))
 	if err != nil {
 		return nil, wire.Refusal(100, "the file is too large")

@@ -2,6 +2,7 @@ package control
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/simulator/state"
@@ -46,8 +47,16 @@ func (s *Server) updateAccount(c *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value := maps.Clone(c.Form)
-	delete(value, "waba_id")
+	value := object{}
+	for field, detail := range c.Form {
+		if field == "waba_id" {
+			continue
+		}
+		if !accountUpdateFields[field] {
+			return nil, wire.Refusal(100, "there is no field %q; there are waba_id and %v", field, slices.Sorted(maps.Keys(accountUpdateFields)))
+		}
+		value[field] = detail
+	}
 	name, _ := value["event"].(string)
 	if name == "" {
 		return nil, wire.Refusal(100, "event is required")
@@ -62,6 +71,13 @@ func (s *Server) updateAccount(c *request) (any, error) {
 		clear(owner.Subscribed)
 	}
 	return wire.Success(), nil
+}
+
+// accountUpdateFields holds the fields of an account_update: the event, and the details of one or the other.
+var accountUpdateFields = map[string]bool{
+	"event": true, "waba_info": true, "violation_info": true, "ban_info": true, "restriction_info": true, "disconnection_info": true,
+	"auth_international_rate_eligibility": true, "partner_client_certification_info": true, "volume_tier_info": true, "country": true,
+	"phone_number": true,
 }
 
 // partnerEvents holds the events whose entry id is the partner's portfolio.

@@ -72,6 +72,9 @@ func (s *Server) listUsers() []object {
 // readThread lists the chat between a user and a number.
 func (s *Server) readThread(c *request) (any, error) {
 	query := c.R.URL.Query()
+	if err := checkNames(query, "phone_number_id", "user"); err != nil {
+		return nil, err
+	}
 	digits, _ := wire.UserDigits(query.Get("user"))
 	thread := s.Data.LatestMessages(state.Pair{Number: query.Get("phone_number_id"), User: digits}, 500)
 	return object{"data": json.RawMessage(wire.Encode(thread))}, nil // encoded under the lock

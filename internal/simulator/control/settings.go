@@ -11,7 +11,7 @@ import (
 
 func (s *Server) addScript(c *request) (any, error) {
 	added := &state.Script{}
-	if err := c.intoStrict(added); err != nil {
+	if err := c.into(added); err != nil {
 		return nil, err
 	}
 	if to := added.Match.To; to != "" {
@@ -49,7 +49,7 @@ func (s *Server) readSettings(*request) (any, error) { return s.Data.Settings, n
 
 func (s *Server) changeSettings(c *request) (any, error) {
 	changed := s.Data.Settings
-	if err := c.intoStrict(&changed); err != nil {
+	if err := c.into(&changed); err != nil {
 		return nil, err
 	}
 	if err := changed.Check(); err != nil {
@@ -59,7 +59,10 @@ func (s *Server) changeSettings(c *request) (any, error) {
 	return changed, nil
 }
 
-func (s *Server) reset(*request) (any, error) {
+func (s *Server) reset(c *request) (any, error) {
+	if err := c.into(&struct{}{}); err != nil {
+		return nil, err
+	}
 	s.Reset()
 	return wire.Success(), nil
 }

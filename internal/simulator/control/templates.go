@@ -15,10 +15,15 @@ func (s *Server) reviewTemplate(c *request, decision state.Review) (any, error) 
 	return s.withTemplate(c, func(t *state.Template) { s.ReviewTemplate(t, decision) })
 }
 
-func (s *Server) changeTemplateQuality(c *request) (any, error) {
+// qualityChange is the body of POST /sim/templates/{id}/quality.
+type qualityChange struct {
+	Quality string `json:"new_quality_score"` // empty: GREEN
+}
+
+func (s *Server) changeTemplateQuality(c *request, in qualityChange) (any, error) {
 	return s.withTemplate(c, func(t *state.Template) {
 		before := t.Quality
-		if t.Quality = c.Form.Text("new_quality_score"); t.Quality == "" {
+		if t.Quality = in.Quality; t.Quality == "" {
 			t.Quality = "GREEN"
 		}
 		value := t.CallbackFields()
@@ -27,16 +32,22 @@ func (s *Server) changeTemplateQuality(c *request) (any, error) {
 	})
 }
 
+// categoryChange is the body of POST /sim/templates/{id}/category.
+type categoryChange struct {
+	New     string `json:"new_category"`     // from now on; empty: MARKETING
+	Correct string `json:"correct_category"` // in 24 hours; used instead of New
+}
+
 // changeTemplateCategory changes the category of a template, or announces a change in 24 hours.
-func (s *Server) changeTemplateCategory(c *request) (any, error) {
+func (s *Server) changeTemplateCategory(c *request, in categoryChange) (any, error) {
 	return s.withTemplate(c, func(t *state.Template) {
 		value := t.CallbackFields()
-		if correct := c.Form.Text("correct_category"); correct != "" {
-			value["new_category"], value["correct_category"] = t.Category, correct
+		if in.Correct != "" {
+			value["new_category"], value["correct_category"] = t.Category, in.Correct
 			value["category_update_timestamp"] = s.Now().Add(24 * time.Hour).Unix()
 		} else {
 			t.Previous = t.Category
-			if t.Category = c.Form.Text("new_category"); t.Category == "" {
+			if t.Category = in.New; t.Category == "" {
 				t.Category = wire.CategoryMarketing
 			}
 			value["previous_category"], value["new_category"] = t.Previous, t.Category

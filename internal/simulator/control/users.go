@@ -14,15 +14,20 @@ import (
 func (s *Server) saveUser(c *request) (any, error) {
 	digits, ok := wire.UserDigits(c.Form.Text("phone"))
 	if !ok {
-		return nil, wire.Refusal(100, "phone is required: 7 to 15 digits")
+		return nil, wire.Refusal(100, "phone must be a phone number of 7 to 15 digits; got %q", c.Form.Text("phone"))
 	}
-	changed := *s.Data.Users.ByPhone(digits)
-	if err := c.into(&changed); err != nil {
+	in := struct {
+		state.User
+
+		Window bool `json:"window"` // opens the 24-hour window with every number
+	}{User: *s.Data.Users.ByPhone(digits)}
+	if err := c.into(&in); err != nil {
 		return nil, err
 	}
+	changed := in.User
 	changed.Phone = digits
 	s.Data.Users.Save(&changed)
-	if c.Form["window"] == true {
+	if in.Window {
 		for _, n := range s.Data.Numbers {
 			s.Data.Windows.Open(n.Pair(digits), c.Now)
 		}
@@ -45,7 +50,7 @@ func (s *Server) describeUser(user *state.User) object {
 
 // preferenceChange is the body of POST /sim/preferences.
 type preferenceChange struct {
-	inboundMessage
+	chat
 
 	Value  string `json:"value"`
 	Detail string `json:"detail"`
@@ -56,7 +61,7 @@ func (s *Server) changePreferences(c *request, in preferenceChange) (any, error)
 	if in.Value != "stop" && in.Value != "resume" && in.Value != "signup" {
 		return nil, wire.Refusal(100, "value must be stop, resume or signup; got %q", in.Value)
 	}
-	n, user, err := s.numberAndUser(in.inboundMessage)
+	n, user, err := s.numberAndUser(in.chat)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +91,9 @@ func (s *Server) changePreferences(c *request, in preferenceChange) (any, error)
 
 // identityChange is the body of POST /sim/system.
 type identityChange struct {
-	inboundMessage
+	chat
 
+	Type     string `json:"type"`
 	NewPhone string `json:"new_phone"`
 	Body     string `json:"body"`
 }
@@ -95,7 +101,7 @@ type identityChange struct {
 // changeIdentity changes the number, the user id or the security code of a user, and notifies
 // the apps.
 func (s *Server) changeIdentity(c *request, in identityChange) (any, error) {
-	n, before, err := s.numberAndUser(in.inboundMessage)
+	n, before, err := s.numberAndUser(in.chat)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +116,7 @@ func (s *Server) changeIdentity(c *request, in identityChange) (any, error) {
 	case "user_changed_number":
 		digits, ok := wire.UserDigits(in.NewPhone)
 		if !ok {
-			return nil, wire.Refusal(100, "new_phone is required: 7 to 15 digits")
+			return nil, wire.Refusal(100, "new_phone must be a phone number of 7 to 15 digits; got %q", in.NewPhone)
 		}
 		after.Phone, after.IDGeneration = digits, 0
 		delete(s.Data.Users.Saved, before.Phone)

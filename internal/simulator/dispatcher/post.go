@@ -37,11 +37,23 @@ func Send(ctx context.Context, client *http.Client, target Target, body []byte) 
 	return response.StatusCode, nil
 }
 
+// CheckURL refuses a callback URL that is not absolute, or that is neither http nor https.
+func CheckURL(address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Hostname() == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return fmt.Errorf("must be an absolute URL, such as https://example.com/callbacks; got %q", address)
+	}
+	return nil
+}
+
 // Verify sends the challenge to a callback URL. The network does so before it accepts the URL.
 func Verify(ctx context.Context, client *http.Client, address, token, challenge string) error {
+	if err := CheckURL(address); err != nil {
+		return fmt.Errorf("the callback URL %w", err)
+	}
 	parsed, err := url.Parse(address)
-	if err != nil || parsed.Host == "" {
-		return fmt.Errorf("%q is not a URL", address)
+	if err != nil {
+		return err
 	}
 	query := parsed.Query()
 	query.Set("hub.mode", "subscribe")

@@ -40,6 +40,9 @@ func (r *Request) ReadForm() error {
 		if err := json.Unmarshal(body, &r.Form); err != nil {
 			return Refusal(100, "The request body is not a JSON object.")
 		}
+		if r.Form == nil { // the body is null
+			r.Form = Form{}
+		}
 	}
 	r.Form.add(r.R.URL.Query())
 	return nil
