@@ -78,16 +78,17 @@ function drawUsers() {
 
 // ---- the conversation
 
+// open shows the chat of a user. A number that is no user's throws before anything has changed.
 async function open(phone) {
+  if (!state.users.some((one) => one.phone === phone)) {
+    phone = (await ask("users", { phone })).phone;
+    await load();
+  }
   selected.phone = phone;
   location.hash = `${selected.number}/${phone}`;
   quote(null);
   typingUntil = 0;
   bubbles = new Map();
-  if (!state.users.some((one) => one.phone === phone)) {
-    await ask("users", { phone });
-    await load();
-  }
   app.classList.remove("listing");
   const n = number();
   $("business").textContent = n?.verified_name ?? "";
@@ -170,11 +171,18 @@ function show(...parts) {
 
 // ---- actions of the user
 
+// sendInbound has the user write, and returns whether the network accepted it.
 async function sendInbound(context, type, what, more = {}) {
   const body = { phone_number_id: selected.number, from: selected.phone, type, ...more };
   if (what !== undefined) body[type] = what;
   if (context) body.context = { id: context };
-  try { await ask("inbound", body); } catch (error) { showError(error); }
+  try {
+    await ask("inbound", body);
+    return true;
+  } catch (error) {
+    showError(error);
+    return false;
+  }
 }
 
 function actions(b) {
@@ -198,13 +206,15 @@ function quote(b) {
   $("quote").replaceChildren(...(b ? [quoted(b), el("button", { class: "icon", "aria-label": "No reply", onclick: () => quote(null) }, "×")] : []));
 }
 
-$("composer").addEventListener("submit", (event) => {
+$("composer").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const body = $("text").value.trim();
+  const body = $("text").value.trim(), answered = repliedTo;
   if (!body) return;
   $("text").value = "";
-  sendInbound(repliedTo?.id, "text", { body });
   quote(null);
+  if (await sendInbound(answered?.id, "text", { body })) return;
+  $("text").value = [body, $("text").value].filter(Boolean).join(" "); // not accepted: the user may send it again
+  if (answered && !repliedTo) quote(answered);
 });
 
 $("place").addEventListener("click", () => sendInbound(repliedTo?.id, "location"));
@@ -218,18 +228,29 @@ $("file").addEventListener("change", async (event) => {
   const kind = mime === "image/webp" ? "sticker" : ["image", "video", "audio"].includes(family) ? family : "document";
   try {
     const uploaded = await ask(`media?phone_number_id=${selected.number}&filename=${encodeURIComponent(file.name)}`, file, { "Content-Type": mime });
-    await sendInbound(repliedTo?.id, kind, { id: uploaded.id, caption: $("text").value.trim() || undefined });
+    if (!await sendInbound(repliedTo?.id, kind, { id: uploaded.id, caption: $("text").value.trim() || undefined })) return;
     $("text").value = "";
     quote(null);
   } catch (error) { showError(error); }
 });
 
-$("newcomer").addEventListener("submit", (event) => {
+// A number that is not valid leaves the open chat as it is, and stays in its field.
+$("newcomer").addEventListener("submit", async (event) => {
   event.preventDefault();
-  const digits = $("phone").value.replace(/\D/g, "");
-  $("phone").value = "";
-  if (digits) open(digits).catch(showError);
+  const given = $("phone").value.trim();
+  if (!given) return;
+  try {
+    await open(given);
+    $("phone").value = "";
+  } catch (error) { refusePhone(error.message); }
 });
+
+function refusePhone(problem) {
+  $("phone").setAttribute("aria-invalid", String(problem !== ""));
+  $("phone-problem").textContent = problem;
+}
+
+$("phone").addEventListener("input", () => refusePhone(""));
 
 $("number").addEventListener("change", (event) => {
   selected.number = event.target.value;
@@ -292,4 +313,4 @@ function listen() {
 
 const [numberID, digits] = location.hash.slice(1).split("/");
 selected.number = numberID;
-load().then(() => (digits ? open(digits) : null)).then(listen).catch(showError);
+load().then(() => (digits ? open(digits) : null)).catch(showError).then(listen);

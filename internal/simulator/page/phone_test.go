@@ -1,0 +1,57 @@
+package page_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+func value(id, want string) string {
+	return `document.querySelector("#` + id + `").value === ` + quoted(want)
+}
+
+// emptyPhone empties the field for the number of a user.
+var emptyPhone = chromedp.Evaluate[chromedp.Void](`document.querySelector("#phone").value = ""`)
+
+func TestPhone_BadNumber_IdentityAndTextStay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.open(1280, 800)
+	f.inbound(object{"type": "text", "text": object{"body": "Is anybody there?"}})
+	f.Sees(has("Is anybody there?"))
+	f.Do(chromedp.SendKeys("#text", "I have typed this"))
+	for _, bad := range []string{"12", "+1 555 abc 0001", "1234567890123456"} {
+		f.Do(emptyPhone, chromedp.SendKeys("#phone", bad+"\r"))
+		f.Sees(`document.querySelector("#phone-problem").textContent.includes(` + quoted(bad) + `)`)
+		f.Sees(value("phone", bad) + ` && document.querySelector("#phone").getAttribute("aria-invalid") === "true"`)
+		f.Sees(value("text", "I have typed this") + ` && ` + has("Is anybody there?"))
+		f.Sees(`document.querySelector("#identity").textContent.includes("Ada Lovelace") && location.hash.endsWith("/` + ada + `")`)
+	}
+	f.Screenshot("bad-number")
+	f.Do(chromedp.SendKeys("#text", "\r"))
+	require.Equal(t, ada, f.callback("text")["from"])
+	require.Equal(t, ada, f.callback("text")["from"], "the second message is Ada's too")
+
+	f.Do(emptyPhone, chromedp.SendKeys("#phone", "+55 41 99999 1234\r")) // its wa_id has no ninth digit
+	f.Sees(`location.hash.endsWith("/554199991234") && document.querySelector("#identity").textContent.includes("+554199991234")`)
+	f.Sees(value("phone", "") + ` && document.querySelector("#phone-problem").textContent === ""`)
+}
+
+func TestPhone_AddressWithABadNumber_ShowsTheList(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(f.url+"/#100000000000001/12"))
+	f.Sees(`document.querySelector("#live").textContent === "live"`)
+	f.Sees(`document.querySelectorAll(".person").length === 3 && document.querySelector("#app").classList.contains("listing")`)
+}
+
+func TestPhone_SendRefused_TextStays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.open(1280, 800)
+	f.Do(chromedp.Evaluate[chromedp.Void](`window.fetch = async () => new Response('{"error":{"message":"no such number"}}', { status: 400 }), undefined`))
+	f.Do(chromedp.SendKeys("#text", "Do not lose this\r"))
+	f.Sees(`document.querySelector("#toast").textContent === "no such number"`)
+	f.Sees(value("text", "Do not lose this"))
+}
