@@ -55,3 +55,39 @@ func TestPhone_SendRefused_TextStays(t *testing.T) {
 	f.Sees(`document.querySelector("#toast").textContent === "no such number"`)
 	f.Sees(value("text", "Do not lose this"))
 }
+
+// TestPhone_SeveralLines_AreTypedSentAndShown types with the keyboard: Shift+Enter starts a line, Enter sends.
+func TestPhone_SeveralLines_AreTypedSentAndShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.open(1280, 800)
+	height := func(id string) float64 {
+		tall, err := chromedp.Run(f.Context, chromedp.Evaluate[float64](`document.querySelector('`+id+`').getBoundingClientRect().height`))
+		require.NoError(t, err)
+		return tall
+	}
+	before := height("#text")
+	f.Do(chromedp.SendKeys("#text", "Two soups"), chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierShift)), chromedp.KeyEvent("One salad"))
+	f.Sees(value("text", "Two soups\nOne salad"))
+	require.Greater(t, height("#text"), before+15, "the field grows with its lines")
+	f.Screenshot("lines-typed")
+	f.Do(chromedp.KeyEvent("\r"))
+	require.Equal(t, object{"body": "Two soups\nOne salad"}, f.callback("text")["text"])
+	f.Sees(value("text", ""))
+	require.InDelta(t, before, height("#text"), 1, "empty again")
+
+	two := func(id string) string {
+		return `[...document.querySelectorAll('` + id + ` p')].some((p) => p.innerText.split("\n").length === 2 && p.getClientRects()[0].height > 35)`
+	}
+	f.Sees(two(".bubble.mine"))
+	sent := f.send(object{"type": "text", "text": object{"body": "Thank you.\nIt takes ten minutes."}})
+	f.Sees(two(`[data-id="` + sent + `"]`))
+
+	f.Do(chromedp.Click(".bubble.mine .act"))
+	f.Do(chromedp.Click(`dialog[open] [data-act="Edit"]`), chromedp.WaitVisible("dialog[open] .words"))
+	f.Sees(`document.querySelector("dialog[open] .words").value === "Two soups\nOne salad"`)
+	f.Do(chromedp.SendKeys("dialog[open] .words", "\rNo pie"))
+	f.Screenshot("edit")
+	f.Do(chromedp.Click("dialog[open] .main"))
+	require.Equal(t, object{"body": "Two soups\nOne salad\nNo pie"}, f.callback("edit")["edit"].(object)["message"].(object)["text"])
+}

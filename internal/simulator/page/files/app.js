@@ -186,18 +186,28 @@ async function sendInbound(context, type, what, more = {}) {
 }
 
 function actions(b) {
-  const option = (text, act) => el("button", { class: "option", onclick: () => { sheet.close(); act(); } }, text);
+  const option = (text, act) => el("button", { class: "option", "data-act": text, onclick: () => { sheet.close(); act(); } }, text);
   const mine = !b.outbound;
   show(el("div", { class: "emojis" }, ["👍", "❤️", "😂", "😮", "😢", "🙏"].map((emoji) =>
     el("button", { "aria-label": emoji, onclick: () => { sheet.close(); sendInbound("", "reaction", { message_id: b.id, emoji }); } }, emoji))),
   option("Reply", () => { quote(b); $("text").focus(); }),
   b.reactions?.[0] ? option("Take the reaction back", () => sendInbound("", "reaction", { message_id: b.id, emoji: "" })) : null,
-  mine && b.type === "text" ? option("Edit", () => {
-    const body = prompt("Edit the message", b.content.body);
-    if (body) sendInbound("", "edit", { original_message_id: b.id, message: { type: "text", text: { body } } });
-  }) : null,
+  mine && b.type === "text" ? option("Edit", () => edit(b)) : null,
   mine ? option("Delete for everyone", () => sendInbound("", "revoke", { original_message_id: b.id })) : null,
   option("Copy the id", () => navigator.clipboard?.writeText(b.id)));
+}
+
+function edit(b) {
+  const words = el("textarea", { class: "words", rows: "4", "aria-label": "Text of the message" }, b.content.body);
+  const save = () => {
+    const body = words.value.trim();
+    sheet.close();
+    if (body) sendInbound("", "edit", { original_message_id: b.id, message: { type: "text", text: { body } } });
+  };
+  show(el("h2", {}, "Edit the message"), words, el("div", { class: "ends" },
+    el("button", { class: "quiet", onclick: () => sheet.close() }, "Cancel"), el("button", { class: "main", onclick: save }, "Save")));
+  words.focus();
+  words.setSelectionRange(words.value.length, words.value.length);
 }
 
 function quote(b) {
@@ -206,14 +216,34 @@ function quote(b) {
   $("quote").replaceChildren(...(b ? [quoted(b), el("button", { class: "icon", "aria-label": "No reply", onclick: () => quote(null) }, "×")] : []));
 }
 
+// setText sets what is typed, and the height that it needs.
+function setText(text) {
+  $("text").value = text;
+  fitText();
+}
+
+function fitText() {
+  $("text").style.height = "auto";
+  $("text").style.height = `${$("text").scrollHeight + 2}px`; // and the border
+}
+
+$("text").addEventListener("input", fitText);
+
+// Enter sends, Shift+Enter starts a new line. A phone has no Shift key: there Enter starts a new line.
+$("text").addEventListener("keypress", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || matchMedia("(pointer: coarse)").matches) return;
+  event.preventDefault();
+  $("composer").requestSubmit();
+});
+
 $("composer").addEventListener("submit", async (event) => {
   event.preventDefault();
   const body = $("text").value.trim(), answered = repliedTo;
   if (!body) return;
-  $("text").value = "";
+  setText("");
   quote(null);
   if (await sendInbound(answered?.id, "text", { body })) return;
-  $("text").value = [body, $("text").value].filter(Boolean).join(" "); // not accepted: the user may send it again
+  setText([body, $("text").value].filter(Boolean).join("\n")); // not accepted: the user may send it again
   if (answered && !repliedTo) quote(answered);
 });
 
@@ -229,7 +259,7 @@ $("file").addEventListener("change", async (event) => {
   try {
     const uploaded = await ask(`media?phone_number_id=${selected.number}&filename=${encodeURIComponent(file.name)}`, file, { "Content-Type": mime });
     if (!await sendInbound(repliedTo?.id, kind, { id: uploaded.id, caption: $("text").value.trim() || undefined })) return;
-    $("text").value = "";
+    setText("");
     quote(null);
   } catch (error) { showError(error); }
 });
