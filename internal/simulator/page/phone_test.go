@@ -91,3 +91,23 @@ func TestPhone_SeveralLines_AreTypedSentAndShown(t *testing.T) {
 	f.Do(chromedp.Click("dialog[open] .main"))
 	require.Equal(t, object{"body": "Two soups\nOne salad\nNo pie"}, f.callback("edit")["edit"].(object)["message"].(object)["text"])
 }
+
+func TestPhone_FailedSend_IsTheBusinesssViewOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.post("/sim/settings", object{"pair_limit": false, "sent_delay_ms": 10, "delivered_delay_ms": 20, "read_delay_ms": 30})
+	f.open(1280, 800)
+	asked := object{"type": "interactive", "interactive": object{
+		"type": "button", "body": object{"text": "Shall we bring it today?"},
+		"action": object{"buttons": []object{{"type": "reply", "reply": object{"id": "yes", "title": "Yes, please"}}}},
+	}}
+	arrived := f.send(asked)
+	f.shows(arrived, `it.querySelector(".tick").dataset.status === "read" && !it.textContent.includes("Not delivered")`)
+	f.post("/sim/script", object{"match": object{"to": ada}, "outcome": object{"async_code": 131049}, "times": 1})
+	failed := f.send(asked)
+	f.shows(failed, `it.textContent.includes("Not delivered. Only the business sees this message.") && it.textContent.includes("131049: This message was not delivered")`)
+	f.shows(failed, `it.matches(".undelivered") && it.querySelector(".act") === null && it.querySelector(".taps[inert] button") !== null`)
+	f.shows(arrived, `!it.matches(".undelivered") && it.querySelector(".act") !== null && it.querySelector(".taps[inert]") === null`)
+	f.Sees(`document.querySelector('.person[data-phone="` + ada + `"] .last').textContent === "not delivered"`)
+	f.Screenshot("failed")
+}

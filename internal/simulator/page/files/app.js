@@ -66,7 +66,7 @@ function drawUsers() {
   const sorted = [...state.users].sort((a, b) => latest(b).localeCompare(latest(a)) || a.name.localeCompare(b.name));
   replaceNodes($("people"), sorted.map((one) => {
     const last = one.last?.[selected.number];
-    const preview = last ? summary(last) : one.username ? "@" + one.username : pretty(one.phone);
+    const preview = last?.status === "failed" ? "not delivered" : last ? summary(last) : one.username ? "@" + one.username : pretty(one.phone);
     const node = cached("person " + one.phone, [one.name, preview, last?.at], () =>
       el("button", { class: "person", "data-phone": one.phone, onclick: () => open(one.phone).catch(showError) },
         el("span", { class: "avatar", style: `--tint:${tint(one.name)}` }, initials(one.name)),
@@ -120,9 +120,9 @@ function draw() {
       shownDay = day(b.at);
       lines.push(cached("day " + shownDay, 0, () => el("li", { class: "day" }, day(b.at))));
     }
-    const node = cached(b.id, { ...b, status: 0, error: 0, earlier: summary(bubbles.get(b.context_id) ?? {}) }, () => bubble(b));
+    const { status, ...lasting } = b; // a new status changes the ticks only, unless it is `failed`
+    const node = cached(b.id, [lasting, status === "failed", summary(bubbles.get(b.context_id) ?? {})], () => bubble(b));
     node.querySelector(".tick").replaceWith(ticks(b));
-    if (b.error && !node.querySelector(".problem")) node.append(el("div", { class: "problem" }, `${b.error.code}: ${b.error.title}`));
     lines.push(node);
   }
   if (typingUntil > Date.now()) lines.push(cached("typing", 0, () => el("li", { class: "typing", "aria-label": "typing" }, el("i"), el("i"), el("i"))));
@@ -134,13 +134,17 @@ function bubble(b) {
   const mine = !b.outbound;
   const reactions = (b.reactions ?? []).filter(Boolean);
   const earlier = b.context_id && bubbles.get(b.context_id);
-  return el("li", { class: `bubble ${mine ? "mine" : ""} ${reactions.length ? "reacted" : ""}`, "data-id": b.id, "data-type": b.type },
+  const failed = b.status === "failed";
+  const node = el("li", { class: `bubble ${mine ? "mine" : ""} ${failed ? "undelivered" : ""} ${reactions.length ? "reacted" : ""}`, "data-id": b.id, "data-type": b.type },
+    failed ? el("div", { class: "problem" }, el("b", {}, "Not delivered. Only the business sees this message."), b.error ? `${b.error.code}: ${b.error.title}` : null) : null,
     b.echo ? el("span", { class: "label" }, "from the business's phone") : null,
     earlier ? quoted(earlier) : null,
     b.revoked ? el("p", { class: "gone" }, "This message was deleted") : content(b, device),
     el("div", { class: "meta" }, b.edited ? "edited" : "", clock(b.at), ticks(b)),
     reactions.length ? el("span", { class: "reactions" }, reactions.join(" ")) : null,
-    b.revoked ? null : el("button", { class: "icon act", "aria-label": "Reply or react", onclick: () => actions(b) }, "☺"));
+    b.revoked || failed ? null : el("button", { class: "icon act", "aria-label": "Reply or react", onclick: () => actions(b) }, "☺"));
+  if (failed) node.querySelector(".taps")?.setAttribute("inert", ""); // the user cannot tap what never arrived
+  return node;
 }
 
 // quoted shows the message that is replied to; a click scrolls to it.
@@ -309,7 +313,8 @@ sheet.addEventListener("click", (event) => { if (event.target === sheet) sheet.c
 function applyMessage(b, isNew) {
   const one = state.users.find((candidate) => candidate.phone === b.phone);
   if (!one) return void load().catch(showError);
-  if (isNew && (one.last?.[b.phone_number_id]?.at ?? "") <= b.at) one.last = { ...one.last, [b.phone_number_id]: b };
+  const last = one.last?.[b.phone_number_id];
+  if (last?.id === b.id || (isNew && (last?.at ?? "") <= b.at)) one.last = { ...one.last, [b.phone_number_id]: b };
   drawUsers();
   if (b.phone_number_id !== selected.number || b.phone !== selected.phone) return;
   if (isNew && b.outbound && !bubbles.has(b.id)) typingUntil = 0;
