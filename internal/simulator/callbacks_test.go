@@ -333,7 +333,7 @@ func TestRead_OneMessage_MarksTheEarlierOnesToo(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, read(ids[1]))
 		_, thread := f.call(http.MethodGet, "/sim/thread?phone_number_id=100000000000001&user="+ada, "", nil)
-		for i, want := range []string{"read", "read", "sent"} {
+		for i, want := range []string{"read", "read", "delivered"} {
 			require.Equal(t, want, dig(thread, "data", i, "status"))
 		}
 		_, receipts := f.call(http.MethodGet, "/sim/receipts?phone_number_id="+simulator.DefaultPhoneNumberID, "", nil)

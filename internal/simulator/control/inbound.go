@@ -81,12 +81,13 @@ func (s *Server) addInbound(n *state.Number, user *state.User, in inboundMessage
 	n.Bucket.Tokens-- // inbound messages count against the number's throughput
 	s.Counters.Inbound.Add(1)
 	contextID, _ := in.Context["id"].(string)
-	s.AddMessage(&state.ChatMessage{
+	added := &state.ChatMessage{
 		ID: id, PhoneNumberID: n.ID, Phone: user.Phone, Type: in.Type, Content: content, ContextID: contextID, At: clock.Stamp(now),
-		Status: "sent",
-	})
+		Status: "waiting",
+	}
+	s.AddMessage(added)
 	s.ApplyEdit(in.Type, content)
-	s.NotifyNumber(n, wire.FieldMessages, object{
+	s.NotifyInbound(n, added, object{
 		wire.FieldContacts: []state.Contact{state.ContactOf(user, owner)}, wire.FieldMessages: []object{message},
 	})
 	return id

@@ -24,10 +24,11 @@ type Target struct {
 
 // Update is one change in a callback.
 type Update struct {
-	Entry string // id of the entry
-	Time  int64  // unix seconds; 0 leaves it out
-	Field string
-	Value []byte // JSON
+	Entry   string // id of the entry
+	Time    int64  // unix seconds; 0 leaves it out
+	Field   string
+	Value   []byte // JSON
+	Message string // id of the user's message that it carries; empty for other changes
 }
 
 // Policy is read before each post, because the settings may change at any time.
@@ -39,14 +40,28 @@ type Policy struct {
 	GiveUpAfter    time.Duration                    // from the first post
 }
 
-// Attempt is one post and its answer.
+// Fate says what became of a callback by its last post.
+type Fate string
+
+// The fates of a callback.
+const (
+	Answered Fate = "answered" // with 200
+	Retrying Fate = "retrying" // not answered with 200; it will be posted again
+	Dropped  Fate = "dropped"  // it will not be posted again
+)
+
+// Attempt is one post and its answer, or a callback that was never posted.
 type Attempt struct {
-	At      time.Time `json:"at"`
-	URL     string    `json:"url"`
-	Attempt int       `json:"attempt"`
-	Status  int       `json:"status"`
-	Error   string    `json:"error,omitempty"`
-	Body    []byte    `json:"-"`
+	ID       int64     `json:"id"` // of the callback; each of its posts has the same
+	At       time.Time `json:"at"`
+	URL      string    `json:"url"`
+	Attempt  int       `json:"attempt"` // from 1; 0: never posted
+	Status   int       `json:"status"`  // of the answer; 0: no answer
+	Error    string    `json:"error,omitempty"`
+	Fate     Fate      `json:"fate"`
+	RetryAt  time.Time `json:"retry_at,omitzero"` // of a callback that is retried
+	Body     []byte    `json:"-"`
+	Messages []string  `json:"-"` // ids of the users' messages in it
 }
 
 const (
@@ -63,6 +78,8 @@ type Dispatcher struct {
 	deps Deps
 
 	Posted, Redelivered, Dropped atomic.Int64
+
+	lastID atomic.Int64 // of callbacks
 
 	mu           sync.Mutex
 	queues       map[string]*queue // by URL
@@ -112,18 +129,37 @@ func (d *Dispatcher) Run(ctx context.Context) {
 	d.workers.Wait()
 }
 
-// Post queues an update for a target.
-func (d *Dispatcher) Post(target Target, update Update) {
+// Post queues an update for a target. A full queue drops its oldest update, and returns it.
+func (d *Dispatcher) Post(target Target, update Update) (oldest Update, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.queueOf(target)
 	q.target = target
-	if len(q.updates) >= maxQueued {
-		q.updates = q.updates[1:]
+	if full = len(q.updates) >= maxQueued; full {
+		oldest, q.updates = q.updates[0], q.updates[1:]
 		d.Dropped.Add(1)
 	}
 	q.updates = append(q.updates, update)
 	d.startWorker(q)
+	return oldest, full
+}
+
+// Unposted returns the record of an update that is never posted, and why.
+func (d *Dispatcher) Unposted(target Target, update Update, why string) Attempt {
+	return Attempt{
+		ID: d.lastID.Add(1), At: d.deps.Now(), URL: target.URL, Fate: Dropped, Error: why, Body: envelope([]Update{update}),
+		Messages: messagesOf([]Update{update}),
+	}
+}
+
+// messagesOf returns the ids of the users' messages in updates.
+func messagesOf(updates []Update) (ids []string) {
+	for _, update := range updates {
+		if update.Message != "" {
+			ids = append(ids, update.Message)
+		}
+	}
+	return ids
 }
 
 // queueOf returns the queue of a target's URL. The caller holds the lock.
@@ -187,7 +223,7 @@ func (d *Dispatcher) drain(ctx context.Context, q *queue) {
 			if policy.Shuffle != nil {
 				policy.Shuffle(len(updates), func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
 			}
-			next.body = envelope(updates)
+			next.body, next.messages = envelope(updates), messagesOf(updates)
 		}
 		answered := d.post(ctx, next)
 		d.mu.Lock()
@@ -218,7 +254,7 @@ func (d *Dispatcher) take(q *queue, policy Policy) (next callback, updates []Upd
 	if q.updates = q.updates[count:]; len(q.updates) == 0 {
 		q.updates = nil
 	}
-	return callback{target: q.target, first: d.deps.Now(), attempt: 1, cleared: d.cleared}, updates
+	return callback{id: d.lastID.Add(1), target: q.target, first: d.deps.Now(), attempt: 1, cleared: d.cleared}, updates
 }
 
 // pause waits until d has passed or ctx ends.
@@ -233,11 +269,13 @@ func pause(ctx context.Context, d time.Duration) {
 
 // callback is a body to post; each redelivery posts the same bytes.
 type callback struct {
-	target  Target
-	body    []byte
-	first   time.Time // when it was first posted
-	attempt int       // from 1
-	cleared int       // the dispatcher's value when it was first posted
+	id       int64
+	target   Target
+	body     []byte
+	messages []string  // ids of the users' messages in it
+	first    time.Time // when it was first posted
+	attempt  int       // from 1
+	cleared  int       // the dispatcher's value when it was first posted
 }
 
 // post posts a callback once, and schedules its redelivery when the answer is not 200. It
@@ -245,36 +283,46 @@ type callback struct {
 func (d *Dispatcher) post(ctx context.Context, c callback) (answered bool) {
 	status, err := Send(ctx, d.deps.Client, c.target, c.body)
 	d.Posted.Add(1)
-	attempt := Attempt{At: d.deps.Now(), URL: c.target.URL, Attempt: c.attempt, Status: status, Body: c.body}
+	attempt := Attempt{
+		ID: c.id, At: d.deps.Now(), URL: c.target.URL, Attempt: c.attempt, Status: status, Fate: Answered, Body: c.body, Messages: c.messages,
+	}
 	if err != nil {
 		attempt.Error = reason(err)
 	}
-	d.deps.Observe(attempt)
-	if status == http.StatusOK || ctx.Err() != nil {
-		return true
+	stopping := ctx.Err() != nil
+	switch {
+	case status == http.StatusOK:
+	case stopping:
+		attempt.Fate = Dropped
+	default:
+		d.deps.Logger.DebugContext(ctx, "callback.refused",
+			"host", host(c.target.URL), "attempt", c.attempt, "status", status, "error", attempt.Error)
+		attempt.Fate = Dropped
+		if at, scheduled := d.redeliver(c); scheduled {
+			attempt.Fate, attempt.RetryAt = Retrying, at
+		}
 	}
-	d.deps.Logger.DebugContext(ctx, "callback.refused",
-		"host", host(c.target.URL), "attempt", c.attempt, "status", status, "error", attempt.Error)
-	d.redeliver(c)
-	return err == nil
+	d.deps.Observe(attempt)
+	return err == nil || stopping
 }
 
-// redeliver schedules the next post of a callback.
-func (d *Dispatcher) redeliver(c callback) {
+// redeliver schedules the next post of a callback, and returns when that is. It returns false when the callback
+// is given up.
+func (d *Dispatcher) redeliver(c callback) (at time.Time, scheduled bool) {
 	policy := d.deps.Policy()
 	wait := min(policy.RedeliverAfter<<min(c.attempt-1, 20), policy.RedeliverMax)
-	at := d.deps.Now().Add(wait)
+	at = d.deps.Now().Add(wait)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.cleared != d.cleared {
-		return
+		return at, false
 	}
 	if wait <= 0 || at.Sub(c.first) > policy.GiveUpAfter || d.redeliveries >= maxRedeliveries {
 		d.Dropped.Add(1)
-		return
+		return at, false
 	}
 	c.attempt++
-	scheduled := d.deps.Scheduler.At(at, func() {
+	scheduled = d.deps.Scheduler.At(at, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if c.cleared != d.cleared {
@@ -289,6 +337,7 @@ func (d *Dispatcher) redeliver(c callback) {
 	} else {
 		d.Dropped.Add(1)
 	}
+	return at, scheduled
 }
 
 // reason is the text of an error without the URL, which may carry secrets.

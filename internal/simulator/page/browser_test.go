@@ -36,12 +36,14 @@ type fixture struct {
 	url string
 
 	mu       sync.Mutex
-	received []object // messages of users
+	received []object      // messages of users
+	status   int           // of the app's answers; 0: no answer until it is changed
+	changed  chan struct{} // closed when status is changed
 }
 
 func newFixture(t *testing.T, more ...chromedp.ExecAllocatorOption) *fixture {
 	t.Helper()
-	f := &fixture{Browser: browser.Open(t, more...), t: t}
+	f := &fixture{Browser: browser.Open(t, more...), t: t, status: http.StatusOK, changed: make(chan struct{})}
 	app := httptest.NewServer(http.HandlerFunc(f.receive))
 	t.Cleanup(app.Close)
 	sim := simulator.New(simulator.Config{CallbackURL: app.URL})
@@ -59,7 +61,15 @@ func newFixture(t *testing.T, more ...chromedp.ExecAllocatorOption) *fixture {
 	return f
 }
 
-func (f *fixture) receive(_ http.ResponseWriter, r *http.Request) {
+// answer sets the status of the app's answers to callbacks; with 0 it does not answer until that is changed.
+func (f *fixture) answer(status int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.changed)
+	f.status, f.changed = status, make(chan struct{})
+}
+
+func (f *fixture) receive(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Entry []struct {
 			Changes []struct {
@@ -72,6 +82,19 @@ func (f *fixture) receive(_ http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for f.status == 0 && r.Context().Err() == nil {
+		changed := f.changed
+		f.mu.Unlock()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+		}
+		f.mu.Lock()
+	}
+	if f.status != http.StatusOK {
+		w.WriteHeader(f.status)
+		return
+	}
 	for _, entry := range body.Entry {
 		for _, change := range entry.Changes {
 			f.received = append(f.received, change.Value.Messages...)

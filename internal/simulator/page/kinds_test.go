@@ -120,7 +120,7 @@ func TestPhone_TextAndFiles_AreShown(t *testing.T) {
 	f.send(object{"type": "reaction", "reaction": object{"message_id": asked, "emoji": "👍"}})
 	f.shows(asked, `it.querySelector(".reactions").textContent === "👍"`)
 	f.Sees(`document.querySelector(".bubble[data-type=reaction]") === null`)
-	f.shows(asked, `it.querySelector(".tick").dataset.status === "sent"`)
+	f.shows(asked, `it.querySelector(".tick").dataset.status === "delivered"`)
 	last := f.inbound(object{"type": "text", "text": object{"body": "Great, I take it!"}})
 	f.post("/v24.0/100000000000001/messages", object{
 		"messaging_product": "whatsapp", "status": "read", "message_id": last, "typing_indicator": object{"type": "text"},

@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -110,4 +111,27 @@ func TestPhone_FailedSend_IsTheBusinesssViewOnly(t *testing.T) {
 	f.shows(arrived, `!it.matches(".undelivered") && it.querySelector(".act") !== null && it.querySelector(".taps[inert]") === null`)
 	f.Sees(`document.querySelector('.person[data-phone="` + ada + `"] .last').textContent === "not delivered"`)
 	f.Screenshot("failed")
+}
+
+func TestPhone_TicksOfOwnMessage_FollowTheCallback(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.post("/sim/settings", object{"redeliver_after_ms": 50, "redeliver_max_ms": 50})
+	f.open(1280, 800)
+	tick := func(id, status, words string) {
+		f.t.Helper()
+		f.shows(id, `it.querySelector(".tick").dataset.status === `+quoted(status)+` && it.querySelector(".fate").textContent.includes(`+quoted(words)+`)`)
+	}
+	f.answer(0) // waits
+	id := f.inbound(object{"text": object{"body": "Is it ready?"}})
+	tick(id, "waiting", "")
+	f.answer(http.StatusServiceUnavailable)
+	tick(id, "retrying", "The business has not got this yet: the callback was answered with 503.")
+	f.Screenshot("retrying")
+	f.answer(http.StatusOK)
+	tick(id, "delivered", "")
+	f.post("/sim/settings", object{"drop": 1})
+	id = f.inbound(object{"text": object{"body": "Are you there?"}})
+	tick(id, "dropped", "The business never gets this: its callback was dropped by the setting drop.")
+	f.Screenshot("dropped")
 }

@@ -1,10 +1,6 @@
 package state
 
-import (
-	"sync/atomic"
-
-	"github.com/parley-chat/parley/internal/simulator/dispatcher"
-)
+import "sync/atomic"
 
 // Counters count since the last reset, for GET /sim/stats. They need no lock.
 type Counters struct {
@@ -30,11 +26,4 @@ func (s *Simulation) Stats() map[string]any {
 		"redelivered": d.Redelivered.Load(), "given_up": d.Dropped.Load(), "waiting": d.Unanswered(), "scheduled": scheduled,
 		"sent": s.Data.Sent.Len(),
 	}
-}
-
-// recordCallback keeps the newest posts for GET /sim/callbacks.
-func (s *Simulation) recordCallback(attempt dispatcher.Attempt) {
-	s.Lock()
-	defer s.Unlock()
-	s.Data.Callbacks.Add(attempt)
 }

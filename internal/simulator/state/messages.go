@@ -24,6 +24,9 @@ type ChatMessage struct {
 	Reactions     []string      `json:"reactions,omitempty"` // the user's, then the business's
 	Revoked       bool          `json:"revoked,omitempty"`
 	Edited        bool          `json:"edited,omitempty"`
+	Callback      *lastCallback `json:"callback,omitempty"` // of a user's message
+
+	callbacks []appCallback // of a user's message, one for each app
 }
 
 type messageError struct {
@@ -32,8 +35,11 @@ type messageError struct {
 	Details string `json:"details"`
 }
 
+// delivered is the status of a message that arrived.
+const delivered = "delivered"
+
 // rank orders statuses, because they may be reported in any order.
-var rank = map[string]int{"": 0, "sent": 1, "delivered": 2, "read": 3, "played": 4, "failed": 5}
+var rank = map[string]int{"": 0, "sent": 1, delivered: 2, "read": 3, "played": 4, "failed": 5}
 
 // SentEntry is an accepted send in the log of GET /sim/sent.
 type SentEntry struct {

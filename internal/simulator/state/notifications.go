@@ -19,6 +19,7 @@ type Notification struct {
 	Value    any
 	valueFor func(a *App) any // used instead of Value when it depends on the app
 	EntryID  string           // default: the account's id
+	message  *ChatMessage     // the user's message that it carries; nil for other changes
 }
 
 // NotifyAccount queues callbacks about an account.
@@ -30,6 +31,13 @@ func (s *Simulation) NotifyAccount(owner *Account, field string, value object) {
 func (s *Simulation) NotifyNumber(n *Number, field string, value object) {
 	value[wire.FieldProduct], value[wire.FieldMetadata] = wire.Product, n.Metadata()
 	s.Notify(Notification{Account: n.Account, Number: n, Field: field, Value: value})
+}
+
+// NotifyInbound queues callbacks about a user's message, whose ticks on the page follow them.
+func (s *Simulation) NotifyInbound(n *Number, m *ChatMessage, value object) {
+	value[wire.FieldProduct], value[wire.FieldMetadata] = wire.Product, n.Metadata()
+	s.Notify(Notification{Account: n.Account, Number: n, Field: wire.FieldMessages, Value: value, message: m})
+	s.updateTicks(m)
 }
 
 // VerifyCallbackURL refuses a callback URL that does not answer the challenge.
@@ -58,23 +66,16 @@ func (s *Simulation) Notify(n Notification) {
 			continue
 		}
 		queued = true
+		update := s.update(n, a)
+		n.message.await(target.URL)
 		if s.chance(s.Data.Settings.Drop) {
 			s.Counters.lost.Add(1)
+			s.applyCallback(s.dispatcher.Unposted(target, update, "dropped by the setting drop"))
 			continue
 		}
-		value := n.Value
-		if n.valueFor != nil {
-			value = n.valueFor(a)
-		}
-		update := dispatcher.Update{Entry: n.Account.ID, Field: n.Field, Value: wire.Encode(value)}
-		if n.EntryID != "" {
-			update.Entry = n.EntryID
-		}
-		if n.Field != wire.FieldMessages { // callbacks about messages have no time
-			update.Time = s.Now().Unix()
-		}
-		s.dispatcher.Post(target, update)
+		s.post(target, update)
 		if s.chance(s.Data.Settings.Duplicate) {
+			update.Message = "" // the ticks follow the first of the two
 			later := s.Now().Add(time.Duration(s.random.IntN(1000)) * time.Millisecond)
 			s.Scheduler.At(later, func() { s.dispatcher.Post(target, update) })
 		}
@@ -82,6 +83,32 @@ func (s *Simulation) Notify(n Notification) {
 	if !queued {
 		s.Counters.withoutTarget.Add(1)
 	}
+}
+
+// post queues an update. The caller holds the lock.
+func (s *Simulation) post(target dispatcher.Target, update dispatcher.Update) {
+	if oldest, full := s.dispatcher.Post(target, update); full {
+		s.applyCallback(s.dispatcher.Unposted(target, oldest, "dropped because the queue is full"))
+	}
+}
+
+// update returns a notification as the callback to an app carries it.
+func (s *Simulation) update(n Notification, a *App) dispatcher.Update {
+	value := n.Value
+	if n.valueFor != nil {
+		value = n.valueFor(a)
+	}
+	update := dispatcher.Update{Entry: n.Account.ID, Field: n.Field, Value: wire.Encode(value)}
+	if n.EntryID != "" {
+		update.Entry = n.EntryID
+	}
+	if n.Field != wire.FieldMessages { // callbacks about messages have no time
+		update.Time = s.Now().Unix()
+	}
+	if n.message != nil {
+		update.Message = n.message.ID
+	}
+	return update
 }
 
 // target returns where an app's callback goes: the URL of the number, else that of the

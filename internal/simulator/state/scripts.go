@@ -33,7 +33,7 @@ func (o Outcome) check() error {
 		return wire.Refusal(100, "http_status must be between 400 and 599; got %d", o.HTTPStatus)
 	case o.LatencyMS < 0:
 		return wire.Refusal(100, "latency_ms must be 0 or more; got %d", o.LatencyMS)
-	case o.Last != "" && o.Last != "sent" && o.Last != "delivered" && o.Last != "read":
+	case o.Last != "" && o.Last != "sent" && o.Last != delivered && o.Last != "read":
 		return wire.Refusal(100, "last_status must be sent, delivered or read; got %q", o.Last)
 	case accepts && (refuses || o.DropRequest):
 		return wire.Refusal(100, "drop_answer, garbage and async_code let the call take effect; "+
@@ -156,5 +156,5 @@ func ReservedOutcome(digits string) Outcome {
 // specialOutcomes are those of the numbers +1 555 9 00000N.
 var specialOutcomes = map[int]Outcome{
 	1: {Held: true}, 2: {Held: true, AsyncCode: 132015}, 3: {DropAnswer: true}, 4: {Garbage: true}, 5: {LatencyMS: 5000},
-	6: {NoStatus: true}, 7: {Twice: true}, 8: {Last: "sent"}, 9: {Last: "delivered"},
+	6: {NoStatus: true}, 7: {Twice: true}, 8: {Last: "sent"}, 9: {Last: delivered},
 }

@@ -107,8 +107,8 @@ func (s *Simulation) plannedStatuses(d *Delivery) (planned []plannedStatus) {
 	if d.Kind == wire.KindReaction || d.User.Blocked || d.Outcome.Last == "sent" {
 		return planned
 	}
-	add("delivered", settings.DeliveredDelayMS)
-	if d.User.NoReceipts || d.Outcome.Last == "delivered" {
+	add(delivered, settings.DeliveredDelayMS)
+	if d.User.NoReceipts || d.Outcome.Last == delivered {
 		return planned
 	}
 	add("read", settings.ReadDelayMS)
@@ -224,7 +224,7 @@ func (s *Simulation) statusValue(d *Delivery, next plannedStatus, a *App) any {
 		value.Contacts = []Contact{contact}
 	}
 	settings := s.Data.Settings
-	if next.status == "sent" || next.status == "delivered" || next.status == "read" && settings.DeliveredDelayMS < 0 {
+	if next.status == "sent" || next.status == delivered || next.status == "read" && settings.DeliveredDelayMS < 0 {
 		status.Pricing = d.pricing()
 		if majorVersion(a.Version) < 24 {
 			status.Conversation = d.conversation(next)

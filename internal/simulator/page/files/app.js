@@ -1,6 +1,6 @@
 // The phone of a user: it reads messages from /sim and posts the user's actions there.
 
-import { content, el, quotation, summary, ticks } from "/page/content.js";
+import { content, el, fate, quotation, summary, ticks } from "/page/content.js";
 
 const $ = (id) => document.getElementById(id);
 const app = $("app"), thread = $("thread"), sheet = $("sheet");
@@ -120,9 +120,10 @@ function draw() {
       shownDay = day(b.at);
       lines.push(cached("day " + shownDay, 0, () => el("li", { class: "day" }, day(b.at))));
     }
-    const { status, ...lasting } = b; // a new status changes the ticks only, unless it is `failed`
+    const { status, callback, ...lasting } = b; // a new status changes the ticks only, unless it is `failed`
     const node = cached(b.id, [lasting, status === "failed", summary(bubbles.get(b.context_id) ?? {})], () => bubble(b));
     node.querySelector(".tick").replaceWith(ticks(b));
+    node.querySelector(".fate").textContent = b.status === "waiting" ? "" : fate(b);
     lines.push(node);
   }
   if (typingUntil > Date.now()) lines.push(cached("typing", 0, () => el("li", { class: "typing", "aria-label": "typing" }, el("i"), el("i"), el("i"))));
@@ -141,6 +142,7 @@ function bubble(b) {
     earlier ? quoted(earlier) : null,
     b.revoked ? el("p", { class: "gone" }, "This message was deleted") : content(b, device),
     el("div", { class: "meta" }, b.edited ? "edited" : "", clock(b.at), ticks(b)),
+    el("div", { class: "fate" }),
     reactions.length ? el("span", { class: "reactions" }, reactions.join(" ")) : null,
     b.revoked || failed ? null : el("button", { class: "icon act", "aria-label": "Reply or react", onclick: () => actions(b) }, "☺"));
   if (failed) node.querySelector(".taps")?.setAttribute("inert", ""); // the user cannot tap what never arrived

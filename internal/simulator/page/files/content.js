@@ -63,10 +63,25 @@ function drawing(name) {
   return svg;
 }
 
+const marksOf = { sent: "one", delivered: "two", read: "two", played: "two", failed: "failed", dropped: "failed" };
+
+// ticks shows the status of a message. That of a user's own message is what became of its callback.
 export function ticks(b) {
-  const mark = { sent: "one", delivered: "two", read: "two", played: "two", failed: "failed" }[b.status] ?? "clock";
   const status = b.status || "accepted";
-  return el("span", { class: `tick ${status}${status === "played" ? " read" : ""}`, "data-status": status, title: status }, drawing(mark));
+  return el("span", { class: `tick ${status}${status === "played" ? " read" : ""}`, "data-status": status, title: fate(b) || status }, drawing(marksOf[status] ?? "clock"));
+}
+
+// fate says in words what became of the callback of a user's own message, as long as the business has not got it.
+export function fate(b) {
+  const { attempt = 0, status = 0, error = "" } = b.callback ?? {};
+  const answer = status ? `was answered with ${status}` : `got no answer (${error})`;
+  switch (b.outbound ? "" : b.status) {
+    case "sent": return "The business is not told: no app has a callback URL.";
+    case "waiting": return "Waiting for the answer to the callback.";
+    case "retrying": return `The business has not got this yet: the callback ${answer}. It will be posted again; ${count(attempt, "post")} so far.`;
+    case "dropped": return `The business never gets this: ${attempt ? `the callback ${answer}, and was given up after ${count(attempt, "post")}` : `its callback was ${error}`}.`;
+    default: return "";
+  }
 }
 
 // quotation shows an earlier message in the reply to it.
