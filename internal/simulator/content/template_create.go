@@ -29,6 +29,7 @@ type Button struct {
 	Kind    string
 	Text    string
 	URL     string
+	Phone   string
 	dynamic bool // needs a parameter
 }
 
@@ -214,6 +215,7 @@ func parseButtons(shape *Shape, of object) error {
 		one := Button{Kind: strings.ToUpper(kind)}
 		one.Text, _ = b["text"].(string)
 		one.URL, _ = b["url"].(string)
+		one.Phone, _ = b["phone_number"].(string)
 		one.dynamic = one.Kind == "URL" && strings.Contains(one.URL, "{{") || one.Kind == "OTP"
 		if utf8.RuneCountInString(one.Text) > 25 || len(one.URL) > 2000 {
 			return Malformed(2388040, "Character Limit Exceeded", "A button's label has up to 25 characters, its URL up to 2000.")

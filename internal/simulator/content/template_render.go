@@ -9,6 +9,7 @@ import (
 // Render returns a template for the phone page, with its variables replaced.
 func (s Shape) Render(components []any) map[string]any {
 	body, header, given, file := s.BodyText, s.HeaderText, map[string]object{}, any(nil)
+	cards := []object{}
 	for _, component := range components {
 		c, _ := component.(object)
 		parameters := parametersOf(c)
@@ -24,6 +25,8 @@ func (s Shape) Render(components []any) map[string]any {
 			if len(parameters) == 1 {
 				given[fmt.Sprint(c["index"])] = parameters[0]
 			}
+		case "carousel":
+			cards = s.renderCards(c)
 		}
 	}
 	buttons := make([]object, 0, len(s.Buttons))
@@ -32,8 +35,22 @@ func (s Shape) Render(components []any) map[string]any {
 	}
 	return object{
 		"header": header, "format": s.header, "file": file, "body": body, "footer": s.FooterText,
-		"buttons": buttons,
+		"buttons": buttons, "cards": cards,
 	}
+}
+
+// renderCards returns the cards of a carousel, each like a template.
+func (s Shape) renderCards(carousel object) []object {
+	given, _ := carousel["cards"].([]any)
+	cards := make([]object, 0, len(given))
+	for i, card := range given {
+		of, _ := card.(object)
+		components, _ := of["components"].([]any)
+		if i < len(s.cards) {
+			cards = append(cards, s.cards[i].Render(components))
+		}
+	}
+	return cards
 }
 
 // render returns a button with the parameter of a send, which may be nil.
@@ -47,6 +64,8 @@ func (b Button) render(parameter object) object {
 	switch b.Kind {
 	case "URL":
 		rendered["url"] = variablePattern.ReplaceAllLiteralString(b.URL, text)
+	case "PHONE_NUMBER":
+		rendered["phone"] = b.Phone
 	case "OTP":
 		rendered["code"] = text
 	case "COPY_CODE":
@@ -58,14 +77,20 @@ func (b Button) render(parameter object) object {
 	return rendered
 }
 
+// fill replaces the variables of a text, once: a value that looks like a variable stays as it is.
 func fill(text string, variables []string, parameters []object) string {
+	values := map[string]string{}
 	for i, p := range parameters {
-		value, _ := parameterText(p)
 		name, named := p["parameter_name"].(string)
 		if !named && i < len(variables) {
 			name = variables[i]
 		}
-		text = strings.ReplaceAll(text, "{{"+name+"}}", value)
+		values[name], _ = parameterText(p)
 	}
-	return text
+	return variablePattern.ReplaceAllStringFunc(text, func(variable string) string {
+		if value, given := values[variablePattern.FindStringSubmatch(variable)[1]]; given {
+			return value
+		}
+		return variable
+	})
 }

@@ -153,20 +153,25 @@ const framed = (head, body, footer, buttons) => [head, paragraph(body), footer ?
   buttons.length ? el("div", { class: "taps" }, buttons) : null];
 
 const tap = (glyph, text, onclick) => el("button", { onclick }, glyph ? drawing(glyph) : null, text);
-const tapLink = (text, href) => el("a", { href, target: "_blank", rel: "noopener" }, drawing("link"), text);
+// tapLink opens a link in a new tab. Other schemes than http and https are shown, not opened.
+const tapLink = (text, href, device) => (/^https?:\/\//i.test(href ?? "")
+  ? el("a", { href, title: href, target: "_blank", rel: "noopener" }, drawing("link"), text)
+  : tap("link", text, () => device.notice(`Not a web address: ${href}`)));
 
 function templated(b, c, device) {
   const button = (one) => {
     switch (one.type) {
       case "QUICK_REPLY": return tap("reply", one.text, () => device.answer(b, "button", { payload: one.payload, text: one.text }));
-      case "URL": return tapLink(one.text, one.url);
+      case "URL": return tapLink(one.text, one.url, device);
       case "PHONE_NUMBER": return tap("call", one.text, () => device.notice(`Calls ${one.phone || one.text}`));
       case "OTP": case "COPY_CODE": return tap("copy", one.text || "Copy code", () => device.copy(one.code || ""));
       case "FLOW": return tap("form", one.text, () => device.answer(b, "interactive", flowReply(one.flow_token)));
       default: return tap("", one.text || one.type, () => device.notice(one.type));
     }
   };
-  return framed(header(c.format, c.file, c.header, device), c.body, c.footer, (c.buttons ?? []).map(button));
+  const form = (one) => framed(header(one.format, one.file, one.header, device), one.body, one.footer, (one.buttons ?? []).map(button));
+  const cards = (c.cards ?? []).map((one) => el("div", { class: "slide" }, form(one)));
+  return [form(c), cards.length ? el("div", { class: "slides" }, cards) : null].flat();
 }
 
 const flowReply = (token) => ({ type: "nfm_reply", nfm_reply: { name: "flow", body: "Sent", response_json: JSON.stringify({ flow_token: token ?? "" }) } });
@@ -185,7 +190,7 @@ function taps(b, c, device) {
   switch (c.type) {
     case "button": return (c.action?.buttons ?? []).map(({ reply }) => tap("reply", reply.title, () => answer("button_reply", reply)));
     case "list": return [tap("list", c.action?.button ?? "Choose", () => device.choose(c, (row) => answer("list_reply", row)))];
-    case "cta_url": return [tapLink(parameters.display_text ?? "", parameters.url)];
+    case "cta_url": return [tapLink(parameters.display_text ?? "", parameters.url, device)];
     case "flow": return [tap("form", parameters.flow_cta ?? "Open", () => device.answer(b, "interactive", flowReply(parameters.flow_token)))];
     case "location_request_message": return [tap("pin", "Send location", () => device.answer(b, "location"))];
     case "request_contact_info": return [tap("person", "Share contact", () => device.answer(b, "contacts", [device.card()], { origin: "contact_request" }))];
