@@ -1,6 +1,7 @@
 // The phone of a user: it reads messages from /sim and posts the user's actions there.
 
 import { content, el, fate, quotation, summary, ticks } from "/page/content.js";
+import { unread } from "/page/unread.js";
 
 const $ = (id) => document.getElementById(id);
 const app = $("app"), thread = $("thread"), sheet = $("sheet");
@@ -53,24 +54,52 @@ function replaceNodes(parent, nodes) {
 // ---- the list of users
 
 async function load() {
+  const before = state;
   state = await ask("state");
+  if (before.users.length) for (const one of state.users) {
+    const known = before.users.find((other) => other.phone === one.phone)?.last ?? {};
+    for (const last of Object.values(one.last)) if (known[last.phone_number_id]?.id !== last.id) arrived(last);
+  }
   const chosen = selected.number && number() ? selected.number : state.numbers[0]?.id ?? "";
-  $("number").replaceChildren(...state.numbers.map((n) =>
-    el("option", { value: n.id, selected: n.id === chosen }, `${n.verified_name} · ${n.display_phone_number}`)));
+  $("number").replaceChildren(...state.numbers.map((n) => el("option", { value: n.id, selected: n.id === chosen })));
   selected.number = chosen;
   drawUsers();
 }
 
+const isOpen = (b) => b.phone_number_id === selected.number && b.phone === selected.phone && !app.classList.contains("listing");
+
+// arrived counts a new message as unread, unless its chat is open or it is not for the user.
+function arrived(b) {
+  if (b.outbound && b.type !== "reaction" && b.status !== "failed" && !isOpen(b)) unread.add(b);
+}
+
+const badge = (count) => (count ? el("span", { class: "badge", "aria-label": `${count} unread` }, String(count)) : null);
+
+// drawUnread shows how many messages wait in other chats: at the numbers, at the way back and in the title.
+function drawUnread() {
+  for (const option of $("number").options) {
+    const n = state.numbers.find((one) => one.id === option.value);
+    const count = n.id === selected.number ? 0 : unread.ofNumber(n.id);
+    option.textContent = `${count ? `(${count}) ` : ""}${n.verified_name} · ${n.display_phone_number}`;
+  }
+  $("elsewhere").replaceChildren(...[badge(unread.all() - unread.ofNumber(selected.number))].filter(Boolean));
+  $("back").querySelector(".badge")?.remove();
+  $("back").append(...[badge(unread.all())].filter(Boolean));
+  document.title = `${unread.all() ? `(${unread.all()}) ` : ""}Phone · simulator`;
+}
+
 function drawUsers() {
+  drawUnread();
   const latest = (one) => one.last?.[selected.number]?.at ?? "";
   const sorted = [...state.users].sort((a, b) => latest(b).localeCompare(latest(a)) || a.name.localeCompare(b.name));
   replaceNodes($("people"), sorted.map((one) => {
     const last = one.last?.[selected.number];
     const preview = last?.status === "failed" ? "not delivered" : last ? summary(last) : one.username ? "@" + one.username : pretty(one.phone);
-    const node = cached("person " + one.phone, [one.name, preview, last?.at], () =>
+    const count = unread.of(selected.number, one.phone);
+    const node = cached("person " + one.phone, [one.name, preview, last?.at, count], () =>
       el("button", { class: "person", "data-phone": one.phone, onclick: () => open(one.phone).catch(showError) },
         el("span", { class: "avatar", style: `--tint:${tint(one.name)}` }, initials(one.name)),
-        el("strong", {}, one.name), el("time", {}, last ? clock(last.at) : ""), el("span", { class: "last" }, preview)));
+        el("strong", {}, one.name), el("time", {}, last ? clock(last.at) : ""), el("span", { class: "last" }, preview), badge(count)));
     node.setAttribute("aria-current", String(one.phone === selected.phone));
     return node;
   }));
@@ -90,6 +119,7 @@ async function open(phone) {
   typingUntil = 0;
   bubbles = new Map();
   app.classList.remove("listing");
+  unread.see(selected.number, phone);
   const n = number();
   $("business").textContent = n?.verified_name ?? "";
   $("identity").textContent = `You are ${user().name} · ${pretty(phone)}`;
@@ -316,6 +346,8 @@ function applyMessage(b, isNew) {
   const one = state.users.find((candidate) => candidate.phone === b.phone);
   if (!one) return void load().catch(showError);
   const last = one.last?.[b.phone_number_id];
+  if (isNew && last?.id !== b.id && (last?.at ?? "") <= b.at) arrived(b);
+  if (b.status === "failed") unread.remove(b);
   if (last?.id === b.id || (isNew && (last?.at ?? "") <= b.at)) one.last = { ...one.last, [b.phone_number_id]: b };
   drawUsers();
   if (b.phone_number_id !== selected.number || b.phone !== selected.phone) return;
@@ -337,7 +369,7 @@ function listen() {
   events.addEventListener("message", (event) => applyMessage(JSON.parse(event.data), true));
   events.addEventListener("status", (event) => applyMessage(JSON.parse(event.data), false));
   events.addEventListener("state", () => load().catch(showError));
-  events.addEventListener("reset", again);
+  events.addEventListener("reset", () => { unread.clear(); state.users = []; again(); });
   events.addEventListener("typing", (event) => {
     const typing = JSON.parse(event.data);
     if (typing.phone_number_id !== selected.number || typing.phone !== selected.phone) return;
