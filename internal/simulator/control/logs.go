@@ -119,16 +119,24 @@ func (s *Server) listReceipts(c *request) (any, error) {
 
 func (s *Server) readStats(*request) (any, error) { return s.Stats(), nil }
 
-// listCallbacks lists the latest posts of callbacks, newest first.
-func (s *Server) listCallbacks(*request) (any, error) {
-	type line struct {
-		dispatcher.Attempt
+// callbackLine is a post of a callback in an answer.
+type callbackLine struct {
+	dispatcher.Attempt
 
-		Body json.RawMessage `json:"body"`
+	Body json.RawMessage `json:"body"`
+}
+
+// listCallbacks lists the latest posts of callbacks, newest first. With `latest` it lists only the latest post of each.
+func (s *Server) listCallbacks(c *request) (any, error) {
+	query := c.R.URL.Query()
+	which, err := readSpan(query, "latest")
+	if err != nil {
+		return nil, err
 	}
-	found := []line{}
-	for a := range s.Data.Callbacks.Newest {
-		found = append(found, line{a, a.Body})
-	}
-	return object{"data": found}, nil
+	seen := map[int64]bool{}
+	return object{"data": listEntries(s.Data.Callbacks, which, func(a dispatcher.Attempt) (callbackLine, bool) {
+		repeated := seen[a.ID]
+		seen[a.ID] = true
+		return callbackLine{a, a.Body}, !repeated || query.Get("latest") != "true"
+	})}, nil
 }

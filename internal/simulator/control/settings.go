@@ -56,6 +56,7 @@ func (s *Server) changeSettings(c *request) (any, error) {
 		return nil, err
 	}
 	s.Data.Settings = changed
+	s.Feed.PublishState()
 	return changed, nil
 }
 
@@ -77,5 +78,6 @@ func (s *Server) advanceClock(c *request) (any, error) {
 	}
 	s.Counters.Skew.Add(int64(body.AdvanceSeconds * float64(time.Second)))
 	s.Scheduler.Recheck()
+	s.Feed.PublishState()
 	return object{"now": clock.Stamp(s.Now())}, nil
 }

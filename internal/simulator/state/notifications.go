@@ -73,15 +73,32 @@ func (s *Simulation) Notify(n Notification) {
 			s.applyCallback(s.dispatcher.Unposted(target, update, "dropped by the setting drop"))
 			continue
 		}
-		s.post(target, update)
+		delay := time.Duration(s.Data.Settings.CallbackDelayMS) * time.Millisecond
+		s.postAfter(delay, target, update)
 		if s.chance(s.Data.Settings.Duplicate) {
 			update.Message = "" // the ticks follow the first of the two
-			later := s.Now().Add(time.Duration(s.random.IntN(1000)) * time.Millisecond)
-			s.Scheduler.At(later, func() { s.dispatcher.Post(target, update) })
+			s.postAfter(delay+time.Duration(1+s.random.IntN(1000))*time.Millisecond, target, update)
 		}
 	}
 	if !queued {
 		s.Counters.withoutTarget.Add(1)
+	}
+}
+
+// postAfter queues an update after a delay, or at once without one. The caller holds the lock.
+func (s *Simulation) postAfter(delay time.Duration, target dispatcher.Target, update dispatcher.Update) {
+	if delay <= 0 {
+		s.post(target, update)
+		return
+	}
+	scheduled := s.Scheduler.At(s.Now().Add(delay), func() {
+		s.Lock()
+		defer s.Unlock()
+		s.post(target, update)
+	})
+	if !scheduled {
+		s.Counters.unscheduled.Add(1)
+		s.applyCallback(s.dispatcher.Unposted(target, update, "dropped because too much is scheduled"))
 	}
 }
 

@@ -12,6 +12,8 @@ type Settings struct {
 	SentDelayMS      int `json:"sent_delay_ms"`
 	DeliveredDelayMS int `json:"delivered_delay_ms"`
 	ReadDelayMS      int `json:"read_delay_ms"`
+	// CallbackDelayMS is how long each callback waits before its first post, in milliseconds.
+	CallbackDelayMS int `json:"callback_delay_ms"`
 	// Shares, from 0 to 1, of callbacks that are posted twice or never.
 	Duplicate float64 `json:"duplicate"`
 	Drop      float64 `json:"drop"`
@@ -60,6 +62,8 @@ func (s Settings) Check() error {
 		return wire.Refusal(100, "batch_size must be between 1 and 1000; got %d", s.BatchSize)
 	case s.Window != "async" && s.Window != "sync" && s.Window != "off":
 		return wire.Refusal(100, "window must be async, sync or off; got %q", s.Window)
+	case s.CallbackDelayMS < 0:
+		return wire.Refusal(100, "callback_delay_ms must be 0 or more; got %d", s.CallbackDelayMS)
 	case s.MediaURLSeconds < 1 || s.RedeliverAfterMS < 1 || s.RedeliverMaxMS < 1 || s.RedeliverForSeconds < 0:
 		return wire.Refusal(100, "media_url_seconds, redeliver_after_ms and redeliver_max_ms must be at least 1, "+
 			"redeliver_for_seconds at least 0")

@@ -1,6 +1,7 @@
 // The phone of a user: it reads messages from /sim and posts the user's actions there.
 
 import { content, el, fate, quotation, summary, ticks } from "/page/content.js";
+import { startPanel } from "/page/panel.js";
 import { unread } from "/page/unread.js";
 
 const $ = (id) => document.getElementById(id);
@@ -28,6 +29,7 @@ function notice(text, failed = false) {
 }
 
 const showError = (error) => notice(error.message, true);
+const panel = startPanel({ ask, showError });
 
 const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const day = (at) => new Date(at).toLocaleDateString([], { weekday: "long", day: "numeric", month: "long" });
@@ -63,6 +65,8 @@ async function load() {
   const chosen = selected.number && number() ? selected.number : state.numbers[0]?.id ?? "";
   $("number").replaceChildren(...state.numbers.map((n) => el("option", { value: n.id, selected: n.id === chosen })));
   selected.number = chosen;
+  panel.draw(state);
+  panel.changed();
   drawUsers();
 }
 
@@ -335,7 +339,8 @@ $("more").addEventListener("click", () => {
     option("Stop marketing", "tells the business: user_preferences, stop", "preferences", { value: "stop" }),
     option("Resume marketing", "tells the business: user_preferences, resume", "preferences", { value: "resume" }),
     option("New user id", "tells the business: user_changed_user_id", "system", { type: "user_changed_user_id" }),
-    option("New security code", "tells the business: customer_identity_changed", "system", { type: "customer_identity_changed" }));
+    option("New security code", "tells the business: customer_identity_changed", "system", { type: "customer_identity_changed" }),
+    el("button", { class: "option", "data-act": "Callbacks", onclick: () => { sheet.close(); panel.toggle(true); } }, "Callbacks and switches", el("small", {}, "delay, drop or double callbacks, move the clock")));
 });
 
 sheet.addEventListener("click", (event) => { if (event.target === sheet) sheet.close(); });
@@ -368,6 +373,7 @@ function listen() {
   });
   events.addEventListener("message", (event) => applyMessage(JSON.parse(event.data), true));
   events.addEventListener("status", (event) => applyMessage(JSON.parse(event.data), false));
+  events.addEventListener("callback", () => panel.changed());
   events.addEventListener("state", () => load().catch(showError));
   events.addEventListener("reset", () => { unread.clear(); state.users = []; again(); });
   events.addEventListener("typing", (event) => {
