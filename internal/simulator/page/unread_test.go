@@ -63,3 +63,30 @@ func TestPhone_OtherChats_ShowHowManyAreUnread(t *testing.T) {
 	f.post("/sim/reset", object{})
 	f.Sees(`document.title === "Phone · simulator"`)
 }
+
+// TestPhone_ListAnsweredLate_NewerMessageStays holds an answer about the list back until a message has arrived.
+func TestPhone_ListAnsweredLate_NewerMessageStays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.open(1280, 800)
+	preview := func(text string) {
+		f.t.Helper()
+		f.Sees(`document.querySelector('.person[data-phone="` + ada + `"] .last').textContent === ` + quoted(text))
+	}
+	f.inbound(object{"text": object{"body": "first"}})
+	preview("first")
+	f.Do(chromedp.Evaluate[chromedp.Void](`((usual) => {
+		window.fetch = async (path, options) => {
+			const answer = await usual(path, options);
+			if (path === "/sim/state") await new Promise((release) => { window.held = release; });
+			return answer;
+		};
+	})(window.fetch)`))
+	f.post("/sim/settings", object{}) // has the page load the list
+	f.Sees(`typeof window.held === "function"`)
+	f.inbound(object{"text": object{"body": "second"}})
+	preview("second")
+	f.Do(chromedp.Evaluate[chromedp.Void](`held()`))
+	f.Do(chromedp.Evaluate[chromedp.Void](`new Promise((done) => setTimeout(done, 0))`, chromedp.EvalAwaitPromise))
+	preview("second")
+}

@@ -20,12 +20,17 @@ async function ask(path, body, headers = { "Content-Type": "application/json" })
   return result;
 }
 
+let hiding = 0; // the timer of the toast
+
+// notice shows a toast for five seconds, above an open sheet too.
 function notice(text, failed = false) {
   const toast = $("toast");
   toast.textContent = text;
   toast.classList.toggle("failed", failed);
-  toast.hidden = false;
-  setTimeout(() => { toast.hidden = true; }, 5000);
+  toast.hidePopover();
+  toast.showPopover();
+  clearTimeout(hiding);
+  hiding = setTimeout(() => toast.hidePopover(), 5000);
 }
 
 const showError = (error) => notice(error.message, true);
@@ -56,11 +61,14 @@ function replaceNodes(parent, nodes) {
 // ---- the list of users
 
 async function load() {
+  const loaded = await ask("state");
   const before = state;
-  state = await ask("state");
-  if (before.users.length) for (const one of state.users) {
+  state = loaded;
+  for (const one of before.users.length ? state.users : []) {
     const known = before.users.find((other) => other.phone === one.phone)?.last ?? {};
-    for (const last of Object.values(one.last)) if (known[last.phone_number_id]?.id !== last.id) arrived(last);
+    for (const last of Object.values(one.last)) if ((known[last.phone_number_id]?.at ?? "") < last.at) arrived(last);
+    // Messages that arrived during the request may be newer than its answer.
+    for (const [id, last] of Object.entries(known)) if ((one.last[id]?.at ?? "") < last.at) one.last[id] = last;
   }
   const chosen = selected.number && number() ? selected.number : state.numbers[0]?.id ?? "";
   $("number").replaceChildren(...state.numbers.map((n) => el("option", { value: n.id, selected: n.id === chosen })));
@@ -207,6 +215,10 @@ function choose(list, picked) {
 function show(...parts) {
   sheet.replaceChildren(...parts.flat().filter(Boolean));
   sheet.showModal();
+  if ($("toast").matches(":popover-open")) { // back to the top
+    $("toast").hidePopover();
+    $("toast").showPopover();
+  }
 }
 
 // ---- actions of the user

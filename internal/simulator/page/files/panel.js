@@ -57,7 +57,7 @@ export function startPanel({ ask, showError }) {
       $(`${name}-share`).textContent = share > 0 && share < 1 ? ` (now ${Math.round(share * 100)} % of them)` : "";
     }
     const ahead = Math.round((new Date(now) - Date.now()) / 360000) / 10; // hours
-    $("network-time").textContent = new Date(now).toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit" })
+    $("network-time").textContent = new Date(now).toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" })
       + (Math.abs(ahead) >= 0.1 ? ` (${ahead > 0 ? "+" : ""}${ahead} h)` : "");
   }
 
