@@ -35,6 +35,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/safehttp"
 	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
@@ -117,7 +118,7 @@ func New(deps Deps) (*Cell, error) {
 	c.Orgs = orgs.New(c.DB, c.Clock, c.Audit, branch)
 	c.Quota = quota.New(quota.Deps{DB: c.DB, Work: workDB, Clock: c.Clock, Jobs: c.Jobs, Logger: deps.Logger})
 	c.Keys = apikeys.New(c.DB, c.Clock, c.Audit, branch)
-	c.Logs = apilogs.New(logDB, deps.Logger)
+	c.Logs = apilogs.New(logDB, telemetry.Repeating(deps.Logger))
 	c.Labels = labels.New(c.DB, c.Clock, c.Orgs)
 	c.Events = events.New(c.Clock, c.Lanes)
 	c.Customers = customers.New(c.DB, c.Clock, c.Orgs, c.Events, c.Audit)

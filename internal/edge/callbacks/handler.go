@@ -20,6 +20,7 @@ import (
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/platform/clientip"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
@@ -54,6 +55,8 @@ type Ingress struct {
 	timeout time.Duration
 	// forged bounds how often a forged callback is logged. The counter counts all of them.
 	forged rate.Sometimes
+	// repeating logs callbacks that could not be stored.
+	repeating *slog.Logger
 }
 
 // New builds the handler.
@@ -61,7 +64,7 @@ func New(deps Deps) *Ingress {
 	counter := prometheus.CounterOpts{Name: "parley_provider_callbacks_total", Help: "Callbacks of the provider, by how they were answered."}
 	return &Ingress{
 		Deps: deps, CounterVec: prometheus.NewCounterVec(counter, []string{"answer"}),
-		bodies: newBodies(), timeout: defaultTimeout, forged: rate.Sometimes{Interval: time.Second},
+		bodies: newBodies(), timeout: defaultTimeout, forged: rate.Sometimes{Interval: time.Second}, repeating: telemetry.Repeating(deps.Logger),
 	}
 }
 
@@ -139,7 +142,7 @@ func (i *Ingress) answer(ctx context.Context, w http.ResponseWriter, err error) 
 	}
 	refused, known := errors.AsType[*refusal](err)
 	if !known {
-		i.Logger.WarnContext(ctx, "callback.not_stored", "error", err)
+		i.repeating.WarnContext(ctx, "callback.not_stored", "error", err)
 		refused = errBusy
 	}
 	i.WithLabelValues(refused.label).Inc()

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -47,6 +48,16 @@ ALTER TABLE river.river_job SET (
     fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 )`)
 	return err
+}
+
+// sqlWorker finds River's leader. Every process that works jobs tries to become the leader and renews that every
+// 5 seconds, so that there is one as long as any process works.
+const sqlWorker = `SELECT EXISTS (SELECT FROM river.river_leader WHERE expires_at > @now)`
+
+// Worked tells whether a process works the jobs of this database. After a process was killed it is true for up to 15
+// seconds more.
+func Worked(ctx context.Context, db *postgres.DB, now time.Time) (bool, error) {
+	return postgres.One[bool](ctx, db.System("whether a process works jobs"), sqlWorker, postgres.Args{"now": now})
 }
 
 // indexes lists the indexes that River may rebuild.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 // client is the part of River's client that Run uses.
@@ -20,6 +22,7 @@ var errNotStarted = errors.New("the queue did not start in time")
 // Run works jobs until ctx ends, then waits for running jobs. While the database is down, it
 // retries every second.
 func (r *Runner) Run(ctx context.Context) error {
+	repeating := telemetry.Repeating(r.logger)
 	for {
 		// Each try uses a new client, because a client whose start failed may hang for ever.
 		client, err := r.connect()
@@ -30,7 +33,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			<-ctx.Done()
 			return stop(ctx, client)
 		}
-		r.logger.WarnContext(ctx, "jobs.not_started", "error", err)
+		repeating.WarnContext(ctx, "jobs.not_started", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil

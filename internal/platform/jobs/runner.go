@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 const (
@@ -86,7 +87,7 @@ type Runner struct {
 func NewRunner(db *postgres.DB, now clock.Clock, logger *slog.Logger, set *Set) (*Runner, error) {
 	r := &Runner{db: db, logger: logger}
 	config := &river.Config{
-		Schema: schema, Logger: quiet(logger), Queues: set.queues, Workers: set.workers, Test: moved(now),
+		Schema: schema, Logger: quiet(telemetry.Repeating(logger)), Queues: set.queues, Workers: set.workers, Test: moved(now),
 		JobTimeout: jobTimeout, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: softStop, MaxAttempts: maxAttempts,
 		FetchCooldown: notifyEvery, FetchPollInterval: time.Second, FetchOnlyKnownKinds: true,
 		CompletedJobRetentionPeriod: keepFinished, CancelledJobRetentionPeriod: keepAside, DiscardedJobRetentionPeriod: keepAside,

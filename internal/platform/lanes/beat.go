@@ -7,6 +7,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 const (
@@ -21,14 +22,14 @@ const (
 func (e *Engine) keepBeating(ctx context.Context) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
-	seen := map[*session]pulse{}
+	seen, repeating := map[*session]pulse{}, telemetry.Repeating(e.logger)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			if err := e.beat(ctx, seen); err != nil && ctx.Err() == nil {
-				e.logger.WarnContext(ctx, "lanes.no_beat", "error", err)
+				repeating.WarnContext(ctx, "lanes.no_beat", "error", err)
 			}
 		}
 	}

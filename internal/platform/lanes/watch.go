@@ -9,6 +9,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 const (
@@ -25,6 +26,7 @@ const (
 func (e *Engine) keepWatch(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
+	repeating := telemetry.Repeating(e.logger)
 	for ctx.Err() == nil {
 		err := e.db.Alone(ctx, "watch over lanes", func(ctx context.Context) error {
 			dog := watchdog{e: e, seen: map[ids.Any]sighting{}}
@@ -35,7 +37,7 @@ func (e *Engine) keepWatch(ctx context.Context) {
 					swept = clock.StartWatch()
 				}
 				if err != nil && ctx.Err() == nil {
-					e.logger.WarnContext(ctx, "lanes.unwatched", "error", err) // the lanes seen so far stay known
+					repeating.WarnContext(ctx, "lanes.unwatched", "error", err) // the lanes seen so far stay known
 				}
 				select {
 				case <-ctx.Done():
@@ -45,7 +47,7 @@ func (e *Engine) keepWatch(ctx context.Context) {
 			}
 		})
 		if err != nil && !errors.Is(err, postgres.ErrBusy) && ctx.Err() == nil {
-			e.logger.WarnContext(ctx, "lanes.unwatched", "error", err)
+			repeating.WarnContext(ctx, "lanes.unwatched", "error", err)
 		}
 		select {
 		case <-ctx.Done():
