@@ -35,20 +35,20 @@ func (p *program) webhooksVerify() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringArrayVar(&from.secrets, "secret", nil, "a signing secret of the subscription; several during rotation")
+	from.secrets.add(command, "of the subscription; several during rotation")
 	flags.StringArrayVar(&from.revoked, "revoked-secret", nil, "a secret that was revoked or has expired, to recognise its signature")
 	flags.StringVar(&from.header, "header", "", "the value of "+signature.Header)
-	flags.StringVar(&from.body, "body", "-", "the file with the raw body, or - for standard input")
+	flags.StringVar(&from.body, "body", stdinName, "the file with the raw body, or - for standard input")
 	flags.StringVar(&from.original, "original", "", "a file with the body as it was sent, to find where the received one differs")
 	flags.StringVar(&from.at, "at", "", "when it arrived, in RFC 3339 or Unix seconds (default: now)")
 	flags.DurationVar(&from.tolerance, "tolerance", signature.Tolerance, "how far t may be from that time")
-	_ = command.MarkFlagRequired("secret") // each fails only for an unknown flag
-	_ = command.MarkFlagRequired("header")
+	_ = command.MarkFlagRequired("header") // fails only for an unknown flag
 	return command
 }
 
 type verifyFlags struct {
-	secrets, revoked           []string
+	secrets                    secretFlags
+	revoked                    []string
 	header, body, original, at string
 	tolerance                  time.Duration
 }
@@ -58,8 +58,18 @@ func (f verifyFlags) read(stdin io.Reader) (suspect, error) {
 	if err != nil {
 		return suspect{}, err
 	}
-	s := suspect{header: pasted(f.header), secrets: f.secrets, revoked: f.revoked, at: at, tolerance: f.tolerance}
-	if f.body == "-" {
+	if f.secrets.file == stdinName && f.body == stdinName {
+		return suspect{}, errors.New("--secret-file and --body: only one of them can be standard input; give --body a file")
+	}
+	secrets, err := f.secrets.read(stdin)
+	if err != nil {
+		return suspect{}, err
+	}
+	if len(secrets) == 0 {
+		return suspect{}, errors.New("give a signing secret: --secret-file PATH, or --secret-file - for standard input")
+	}
+	s := suspect{header: pasted(f.header), secrets: secrets, revoked: f.revoked, at: at, tolerance: f.tolerance}
+	if f.body == stdinName {
 		s.body, err = io.ReadAll(stdin)
 	} else {
 		s.body, err = os.ReadFile(f.body)

@@ -62,6 +62,22 @@ func TestWebhooksVerify_NoBodyOrTimeFlag_ReadsStandardInputAndClock(t *testing.T
 	require.Contains(t, stdout.String(), "OK: ")
 }
 
+// A secret in a file or on standard input is in no command line.
+func TestWebhooksVerify_SecretFile_OneSecretALine(t *testing.T) {
+	t.Parallel()
+	header := signature.Sign(sent, []byte(sentBody), otherSecret)
+	out, err := verify(t, sentBody, "--secret-file", file(t, secret+"\n"+otherSecret+"\n"), "--header", header)
+	require.NoError(t, err)
+	require.Contains(t, out, "with secret 2 of 2")
+
+	var stdout bytes.Buffer
+	command := (&program{stdout: &stdout}).webhooksVerify()
+	command.SetIn(strings.NewReader(otherSecret + "\n"))
+	command.SetArgs([]string{"--secret-file", "-", "--header", header, "--body", file(t, sentBody), "--at", sentAt})
+	require.NoError(t, command.ExecuteContext(t.Context()))
+	require.Contains(t, stdout.String(), "OK: ")
+}
+
 func TestWebhooksVerify_BadDelivery_NamesTheFailedStep(t *testing.T) {
 	t.Parallel()
 	good := signature.Sign(sent, []byte(sentBody), secret)
@@ -180,12 +196,15 @@ func TestWebhooksVerify_AlteredBodyWithoutOriginal_GuessesTheChange(t *testing.T
 func TestWebhooksVerify_UnreadableFlags_Fails(t *testing.T) {
 	t.Parallel()
 	for words, args := range map[string][]string{
-		"--at":           {"--header", "x", "--secret", "x", "--at", "yesterday"},
-		"--body":         {"--header", "x", "--secret", "x", "--body", "/nonexistent"},
-		"--original":     {"--header", "x", "--secret", "x", "--original", "/nonexistent"},
-		`"secret"`:       {"--header", "x"},
-		`"header"`:       {"--secret", "x"},
-		"needs a comman": nil,
+		"--at":             {"--header", "x", "--secret", "x", "--at", "yesterday"},
+		"--body":           {"--header", "x", "--secret", "x", "--body", "/nonexistent"},
+		"--original":       {"--header", "x", "--secret", "x", "--original", "/nonexistent"},
+		"--secret-file P":  {"--header", "x"},
+		"--secret-file: o": {"--header", "x", "--secret-file", "/nonexistent"},
+		"has no secret":    {"--header", "x", "--secret-file", os.DevNull},
+		"only one of":      {"--header", "x", "--secret-file", "-", "--body", "-"},
+		`"header"`:         {"--secret", "x"},
+		"needs a comman":   nil,
 	} {
 		command := []string{"webhooks", "verify", "--body", os.DevNull}
 		if args == nil {

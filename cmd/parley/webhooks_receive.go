@@ -28,12 +28,17 @@ const (
 
 func (p *program) webhooksReceive() *cobra.Command {
 	var address string
+	var secrets secretFlags
 	r := &localReceiver{out: p.stdout, clock: clock.NewSynced(), client: forwarder()}
 	command := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive deliveries on this machine: print, verify and forward each",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			var err error
+			if r.secrets, err = secrets.read(command.InOrStdin()); err != nil {
+				return err
+			}
 			if err := r.check(); err != nil {
 				return err
 			}
@@ -42,7 +47,7 @@ func (p *program) webhooksReceive() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&address, "addr", "127.0.0.1:9000", "where to listen; port 0 takes a free one")
-	flags.StringArrayVar(&r.secrets, "secret", nil, "a signing secret; what does not verify is then answered 401 and not forwarded")
+	secrets.add(command, "(what does not verify is then answered 401 and not forwarded)")
 	flags.StringVar(&r.forwardTo, "forward-to", "", "pass each delivery on to this URL, and its answer back")
 	flags.IntVar(&r.status, "status", http.StatusOK, "the answer when nothing is forwarded")
 	flags.BoolVar(&r.asJSON, "json", false, "print one JSON object a line")
@@ -95,7 +100,7 @@ func (r *localReceiver) listen(ctx context.Context, address string, notes io.Wri
 	}
 	fmt.Fprintf(notes, "receiving on http://%s\n", listener.Addr())
 	if len(r.secrets) == 0 {
-		fmt.Fprintln(notes, "no --secret was given: signatures are not verified")
+		fmt.Fprintln(notes, "no --secret-file was given: signatures are not verified")
 	}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 	stopped := make(chan error, 1)

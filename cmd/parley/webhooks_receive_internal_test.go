@@ -74,7 +74,7 @@ func deliver(t *testing.T, url, body, header string) (int, string, string) {
 
 func TestWebhooksReceive_Delivery_IsVerifiedAndPrinted(t *testing.T) {
 	t.Parallel()
-	r := receive(t, "--secret", otherSecret, "--secret", secret, "--status", "204")
+	r := receive(t, "--secret-file", file(t, otherSecret+"\n"), "--secret", secret, "--status", "204")
 	status, _, _ := deliver(t, r.url, sentBody, signature.Sign(time.Now(), []byte(sentBody), secret))
 	require.Equal(t, http.StatusNoContent, status)
 	status, _, text := deliver(t, r.url, sentBody+"\x1b[2J", signature.Sign(time.Now(), []byte(sentBody), secret))

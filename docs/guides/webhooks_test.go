@@ -40,8 +40,8 @@ func TestGuide_LeavesNothingUntested(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("webhooks.md")
 	require.NoError(t, err)
-	require.Equal(t, 8, strings.Count(string(guide), "<!-- run: "))
-	require.Equal(t, 16, strings.Count(string(guide), "```"))
+	require.Equal(t, 9, strings.Count(string(guide), "<!-- run: "))
+	require.Equal(t, 18, strings.Count(string(guide), "```"))
 }
 
 // program writes an example into a directory of its own and returns the command that runs it.
@@ -224,6 +224,20 @@ func receiver(t *testing.T, address string, printed *output, mine, next, foreign
 	require.Equal(t, 1, strings.Count(printed.String(), "new contact.created evt_again\n"), "an event that comes again is not new")
 }
 
+// answering stands for the API: it answers every request with a new subscription. The quickstart of the README runs the
+// same command against the API itself.
+func answering(t *testing.T) *httptest.Server {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	require.Contains(t, string(readme), block(t, "subscribe"))
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":{"id":"wbs_1","initial_secret":"`+signature.NewSecret()+`"}}`)
+	}))
+	t.Cleanup(api.Close)
+	return api
+}
+
 func TestGuide_Commands(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan []byte, 1)
@@ -235,17 +249,21 @@ func TestGuide_Commands(t *testing.T) {
 	t.Cleanup(mine.Close)
 	address, dir := proc.FreeAddress(t), t.TempDir()
 	environment := []string{
-		"PATH=" + filepath.Dir(proc.Binary(t)) + string(os.PathListSeparator) + os.Getenv("PATH"), "WEBHOOK_SECRET=" + signature.NewSecret(),
+		"PATH=" + filepath.Dir(proc.Binary(t)) + string(os.PathListSeparator) + os.Getenv("PATH"), "PARLEY_URL=" + answering(t).URL, "PARLEY_KEY=x",
 	}
 	here := strings.NewReplacer("127.0.0.1:9000", address, "http://127.0.0.1:3000", mine.URL)
 
-	printed := start(t, address, environment, "bash", "-c", "exec "+here.Replace(block(t, "receive")))
+	subscribe := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", here.Replace(block(t, "subscribe")))
+	subscribe.Dir, subscribe.Env = dir, append(os.Environ(), environment...)
+	said, err := subscribe.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	printed := start(t, address, environment, "bash", "-c", "cd '"+dir+"' && exec "+here.Replace(block(t, "receive")))
 	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c",
 		here.Replace(block(t, "sign")+"echo\n"+block(t, "verify")+block(t, "altered")))
 	shell.Dir, shell.Env = dir, append(os.Environ(), environment...)
 	var stdout, stderr bytes.Buffer
 	shell.Stdout, shell.Stderr = &stdout, &stderr
-	err := shell.Run()
+	err = shell.Run()
 	exit := (*exec.ExitError)(nil)
 	require.ErrorAs(t, err, &exit, "the last command finds a fault")
 	require.Equal(t, 1, exit.ExitCode(), "%s", &stderr)
