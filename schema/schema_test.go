@@ -90,7 +90,7 @@ func TestMigrate_Twice_ChangesNothing(t *testing.T) {
 		applied, err := postgres.Migrate(t.Context(), url, migrations)
 		require.NoError(t, err)
 		require.Zero(t, applied)
-		pending, err := postgres.Pending(t.Context(), url, migrations)
+		pending, err := pgtest.Connect(t, url).Pending(t.Context(), migrations)
 		require.NoError(t, err)
 		require.Zero(t, pending)
 	}
@@ -110,8 +110,7 @@ func TestMigrate_DatabaseMadeBeforeTheFold_RefusedAndUnchanged(t *testing.T) {
 			var refused *postgres.BeforeFoldError
 			_, err = postgres.Migrate(t.Context(), url, migrations)
 			require.ErrorAs(t, err, &refused)
-			_, err = postgres.Pending(t.Context(), url, migrations)
-			require.ErrorAs(t, err, &refused)
+			require.ErrorAs(t, postgres.RefuseBeforeFold(t.Context(), url, migrations), &refused)
 			made, err := postgres.One[bool](t.Context(), db, `SELECT to_regclass(@table) IS NOT NULL`,
 				postgres.Args{"table": migrations.Schema + ".schema_migrations"})
 			require.NoError(t, err)

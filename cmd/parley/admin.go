@@ -17,7 +17,6 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/clock"
-	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
 // admin is the command line of an operator: it works on the database directly.
@@ -76,17 +75,14 @@ func (a *admin) act(do func(ctx context.Context, cells *app.Cells) (printed, err
 		}
 		defer cells.Close()
 		if err := cells.SyncClocks(command.Context()); err != nil {
-			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+			return cells.Explain(command.Context(), err)
 		}
 		if err := cells.CheckKeys(command.Context(), true); err != nil {
-			return err
+			return cells.Explain(command.Context(), err)
 		}
 		out, err := do(command.Context(), cells)
-		if postgres.Unmigrated(err) {
-			return errors.New("the database has no schema yet: run `parley migrate`")
-		}
 		if err != nil {
-			return err
+			return cells.Explain(command.Context(), err)
 		}
 		return a.print(out)
 	}

@@ -23,7 +23,10 @@ import (
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
-const demoName = "Parley demo"
+const (
+	demoName    = "Parley demo"
+	demoKeyName = "parley dev"
+)
 
 // demo is the data for a first request. `dev --json` prints it.
 type demo struct {
@@ -49,15 +52,22 @@ func (p *program) devCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&address, "addr", "127.0.0.1:8080", "where the API listens")
-	command.Flags().StringVar(&simulated, "simulator-addr", "", "where the simulator listens (default: port 8090, or any when that is taken)")
+	command.Flags().StringVar(&simulated, "simulator-addr", "",
+		"where the simulator listens (default: port 8090 of this machine alone, or any when that is taken)")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object when ready")
 	return command
 }
 
 func (p *program) dev(ctx context.Context, address, simulated string, asJSON bool) error {
-	if err := p.devSettings(address); err != nil {
+	if err := p.devSettings(); err != nil {
 		return err
 	}
+	// All ports are bound before anything is written to the database.
+	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	p.environment["PARLEY_LISTEN"] = public.Addr().String()
 	network, err := p.devNetwork(ctx, address, simulated)
 	if err != nil {
 		return err
@@ -75,7 +85,7 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	if _, err := postgres.EnsureDatabase(ctx, databaseURL); err != nil {
 		return fmt.Errorf("PostgreSQL does not answer at PARLEY_DATABASE_URL: %w", err)
 	}
-	process, err := app.New(ctx, config, logger, app.Options{Media: host})
+	process, err := app.New(ctx, config, logger, app.Options{Public: public, Media: host})
 	if err != nil {
 		return err
 	}
@@ -110,7 +120,7 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 
 // devSettings sets the settings of a developer's machine that the environment does not: from .env
 // first, then from defaults.
-func (p *program) devSettings(address string) error {
+func (p *program) devSettings() error {
 	file, err := godotenv.Read()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.New(".env: a line is not NAME=value") // err would print the line, which may hold a secret
@@ -126,7 +136,6 @@ func (p *program) devSettings(address string) error {
 			}
 		}
 	}
-	p.environment["PARLEY_LISTEN"] = address
 	return nil
 }
 
@@ -134,7 +143,11 @@ func (p *program) devSettings(address string) error {
 // unless the settings name a bucket.
 func (p *program) devMedia(ctx context.Context, address string, config *app.Config) (net.Listener, error) {
 	if config.MediaBucket != "" {
-		return nil, nil //nolint:nilnil // the app listens where the settings say
+		host, err := (&net.ListenConfig{}).Listen(ctx, "tcp", config.MediaListen)
+		if err != nil {
+			return nil, fmt.Errorf("PARLEY_MEDIA_LISTEN: %w", err)
+		}
+		return host, nil
 	}
 	database, err := url.Parse(config.DatabaseURL.Reveal())
 	if err != nil {
@@ -146,7 +159,7 @@ func (p *program) devMedia(ctx context.Context, address string, config *app.Conf
 	}
 	directory := filepath.Join(cache, "parley", "media", filepath.Base(database.Path))
 	config.MediaBucket = telemetry.Secret("file://" + filepath.ToSlash(directory))
-	host, err := listenNear(ctx, address, "", "8081")
+	host, err := listenNear(ctx, address, "8081")
 	if err != nil {
 		return nil, fmt.Errorf("the media host: %w", err)
 	}
@@ -154,7 +167,7 @@ func (p *program) devMedia(ctx context.Context, address string, config *app.Conf
 	return host, nil
 }
 
-// makeDemo finds or creates the demo organization, and issues a new key.
+// makeDemo finds or creates the demo organization, and gives it a new key.
 func makeDemo(ctx context.Context, cells *app.Cells, network *devNetwork) (demo, error) {
 	cell, org, team, err := demoOrganization(ctx, cells)
 	if err != nil {
@@ -175,10 +188,29 @@ func makeDemo(ctx context.Context, cells *app.Cells, network *devNetwork) (demo,
 	if err != nil {
 		return demo{}, err
 	}
-	_, key, err := cell.Keys.Issue(ctx, org, audit.Operator(), apikeys.Draft{Name: "parley dev"})
+	key, err := demoKey(ctx, cell, org)
 	return demo{
 		APIKey: key, OrganizationID: org.String(), TeamID: team.String(), UserID: users[0].ID.String(), PhoneNumberID: number,
 	}, err
+}
+
+// demoKey issues a key, and revokes those that earlier runs issued.
+func demoKey(ctx context.Context, cell *app.Cell, org orgs.ID) (plaintext string, err error) {
+	earlier, err := cell.Keys.List(ctx, org)
+	if err != nil {
+		return "", err
+	}
+	if _, plaintext, err = cell.Keys.Issue(ctx, org, audit.Operator(), apikeys.Draft{Name: demoKeyName}); err != nil {
+		return "", err
+	}
+	for _, key := range earlier {
+		if key.Name == demoKeyName && key.RevokedAt == nil {
+			if _, err := cell.Keys.Revoke(ctx, org, audit.Operator(), key.ID); err != nil {
+				return "", err
+			}
+		}
+	}
+	return plaintext, nil
 }
 
 func demoOrganization(ctx context.Context, cells *app.Cells) (home *app.Cell, org orgs.ID, team orgs.TeamID, err error) {

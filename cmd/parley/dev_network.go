@@ -33,7 +33,7 @@ func (p *program) devNetwork(ctx context.Context, address, simulated string) (*d
 	if p.environment["PARLEY_PROVIDER_BASE_URL"] != "" {
 		return &devNetwork{}, nil
 	}
-	listener, err := listenNear(ctx, address, simulated, "8090")
+	listener, err := listenSimulator(ctx, address, simulated)
 	if err != nil {
 		return nil, fmt.Errorf("the simulator: %w", err)
 	}
@@ -51,16 +51,25 @@ func (p *program) devNetwork(ctx context.Context, address, simulated string) (*d
 	return n, nil
 }
 
-// listenNear listens on a given address, else on a usual port beside the API. It takes a free port when the
-// usual one is taken, or when the API takes a free one.
-func listenNear(ctx context.Context, address, given, usual string) (net.Listener, error) {
-	listen := func(where string) (net.Listener, error) { return (&net.ListenConfig{}).Listen(ctx, "tcp", where) }
+// listenSimulator listens on the given address, else on this machine alone: the simulator lets everyone steer it.
+func listenSimulator(ctx context.Context, address, given string) (net.Listener, error) {
 	if given != "" {
-		return listen(given)
+		return (&net.ListenConfig{}).Listen(ctx, "tcp", given)
 	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return listenNear(ctx, net.JoinHostPort("127.0.0.1", port), "8090")
+}
+
+// listenNear listens on the host of the API, on a usual port. It takes a free port when the usual one is taken, or
+// when the API takes a free one.
+func listenNear(ctx context.Context, address, usual string) (net.Listener, error) {
+	listen := func(where string) (net.Listener, error) { return (&net.ListenConfig{}).Listen(ctx, "tcp", where) }
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		host = "127.0.0.1" // Config.Check reports it
+		return nil, err
 	}
 	if port != "0" {
 		if listener, err := listen(net.JoinHostPort(host, usual)); err == nil {

@@ -18,7 +18,7 @@ var errChecksFailed = errors.New("a check failed: see the lines that start with 
 func (p *program) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check settings, database, partitions and Redis; one line each, with the fix",
+		Short: "Check settings, databases, workers, Redis, files and the provider; one line each, with the fix",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(command.Context(), 20*time.Second)
@@ -26,7 +26,10 @@ func (p *program) doctorCommand() *cobra.Command {
 			well := true
 			for _, check := range app.Doctor(ctx, p.environment) {
 				mark := "ok  "
-				if check.Fix != "" {
+				switch {
+				case check.Fix != "" && check.Warning:
+					mark = "WARN"
+				case check.Fix != "":
 					mark, well = "FAIL", false
 				}
 				line := []string{mark, check.Name + ":", check.Found}

@@ -56,12 +56,13 @@ func (p *program) migrateCommand() *cobra.Command {
 				return err
 			}
 			defer cells.Close()
-			if err := cells.CheckKeys(command.Context(), false); err != nil {
-				return err
+			err = cells.CheckKeys(command.Context(), false)
+			if err == nil {
+				err = cells.Migrate(command.Context(), func(name string, applied int) {
+					fmt.Fprintf(p.stdout, "%s: %d migrations applied\n", name, applied)
+				})
 			}
-			return cells.Migrate(command.Context(), func(name string, applied int) {
-				fmt.Fprintf(p.stdout, "%s: %d migrations applied\n", name, applied)
-			})
+			return cells.Explain(command.Context(), err)
 		},
 	}
 }

@@ -34,7 +34,8 @@ type App struct {
 	redis    redis.UniversalClient
 	limiter  *ratelimit.Limiter
 	api      http.Handler
-	ingress  *callbacks.Ingress
+	ingress  http.Handler
+	public   net.Listener
 	media    net.Listener
 	draining atomic.Bool
 
@@ -45,6 +46,8 @@ type App struct {
 type Options struct {
 	// Tracers see every SQL statement; only tests use them.
 	Tracers []pgx.QueryTracer
+	// Public is where the API listens; nil listens on PARLEY_LISTEN.
+	Public net.Listener
 	// Media is where the media host listens; nil listens on PARLEY_MEDIA_LISTEN.
 	Media net.Listener
 }
@@ -68,7 +71,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	if err != nil {
 		return nil, err
 	}
-	a := &App{config: config, logger: logger, metrics: telemetry.NewMetrics(Version), media: options.Media}
+	a := &App{config: config, logger: logger, metrics: telemetry.NewMetrics(Version), public: options.Public, media: options.Media}
 	tracer, tracers, err := a.startTracing(ctx, options.Tracers)
 	if err != nil {
 		return nil, err
@@ -104,8 +107,12 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, PublicURL: config.PublicURL, Version: Version,
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
 	})
-	a.ingress = a.cells.Ingress(logger, config.TrustedProxies...)
-	a.metrics.Registerer().MustRegister(a.ingress)
+	ingress := a.cells.Ingress(logger, config.TrustedProxies...)
+	a.metrics.Registerer().MustRegister(ingress)
+	a.ingress = ingress
+	if config.Dev {
+		a.ingress = logCallbacks(ingress, a.cells.Provider, logger)
+	}
 	return a, err
 }
 

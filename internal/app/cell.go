@@ -28,6 +28,8 @@ type Cell struct {
 
 	url   string
 	clock *clock.Synced
+	// database is what readiness checks: upkeepDB.
+	database database
 	// upkeepDB is the pool of readiness checks, clock, partitions and API log, so that they do not
 	// wait for connections behind requests.
 	upkeepDB *postgres.DB
@@ -39,7 +41,9 @@ type Cell struct {
 	// key is nil in a command without a master key.
 	key *keyCheck
 	// keyed is closed once the master key was checked.
-	keyed          chan struct{}
+	keyed chan struct{}
+	// otherKey is set if the master keys are not those that sealed what is stored.
+	otherKey       atomic.Bool
 	admitted       sync.Once
 	synced, jumped atomic.Bool
 }
@@ -48,6 +52,8 @@ type Cell struct {
 type CellConfig struct {
 	Name string
 	URL  string
+	// Migrations are those that the database must have. Default: those of a cell.
+	Migrations []postgres.Migrations
 	// Conns is the size of the pool that serves requests.
 	Conns int32
 	// KeyFirst lets nobody use the cell before its master key was checked.
@@ -103,6 +109,10 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.database = database{db: c.upkeepDB, setting: settingOf(config.Name), migrations: config.Migrations}
+	if config.Migrations == nil {
+		c.database.migrations = []postgres.Migrations{schema.Migrations()}
+	}
 	c.expiry = postgres.NewExpiry(c.upkeepDB, schema.Partitioned())
 	c.Cell, err = cell.New(cell.Deps{
 		Name: config.Name, DB: db, LogDB: c.upkeepDB, WorkDB: c.workDB, Clock: c.clock, Directory: config.Directory,
@@ -124,18 +134,18 @@ func (c *Cell) Close() {
 }
 
 // Migrate brings the cell's database to the current schema and makes its partitions.
-func (c *Cell) Migrate(ctx context.Context) (applied int, err error) {
+// It returns how many of our migrations it applied, and how many of River's.
+func (c *Cell) Migrate(ctx context.Context) (applied, ofQueue int, err error) {
 	if applied, err = postgres.Migrate(ctx, c.url, schema.Migrations()); err != nil {
-		return applied, err
+		return applied, 0, err
 	}
-	queues, err := jobs.Migrate(ctx, c.upkeepDB)
-	if applied += queues; err != nil {
-		return applied, err
+	if ofQueue, err = jobs.Migrate(ctx, c.upkeepDB); err != nil {
+		return applied, ofQueue, err
 	}
 	if err := c.SyncClock(ctx); err != nil {
-		return applied, err
+		return applied, ofQueue, err
 	}
-	return applied, c.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), c.clock.Now())
+	return applied, ofQueue, c.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), c.clock.Now())
 }
 
 const (
@@ -164,12 +174,8 @@ func (c *Cell) SyncClock(ctx context.Context) error {
 
 // unready returns the reason why the cell should get no requests, or "" when it is ready.
 func (c *Cell) unready(ctx context.Context) string {
-	version, err := c.upkeepDB.SchemaVersion(ctx, schema.Migrations())
-	if err != nil && !postgres.Unmigrated(err) {
-		return "the database does not answer"
-	}
-	if version < schema.Migrations().Newest() {
-		return "the schema is older than this program: run `parley migrate`"
+	if found := c.database.problem(ctx); found != nil {
+		return found.Error()
 	}
 	ahead, err := c.upkeepDB.PartitionsAhead(ctx, schema.Partitioned(), c.clock.Now())
 	switch {
@@ -179,6 +185,8 @@ func (c *Cell) unready(ctx context.Context) string {
 		return "partitions are running out: run `parley migrate`, and keep a `parley work` running"
 	case !c.synced.Load():
 		return "the clock was not yet compared with the database's"
+	case c.otherKey.Load():
+		return "PARLEY_MASTER_KEY does not open what is stored: add the key that sealed it"
 	case !c.hasKey():
 		return "the master key was not yet checked"
 	case c.jumped.Load():

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
@@ -24,6 +25,37 @@ func TestOpenCell_BackgroundWork_UsesGenericPlans(t *testing.T) {
 	}
 }
 
+func TestOperatorListen_ServeAndWork_DifferentDefaults(t *testing.T) {
+	t.Parallel()
+	serve, work, both := Roles{Serve: true}, Roles{Work: true}, Roles{Serve: true, Work: true}
+	unset := ReadConfig(nil)
+	require.Equal(t, "127.0.0.1:9090", unset.operatorListen(serve))
+	require.Equal(t, "127.0.0.1:9090", unset.operatorListen(both))
+	require.Equal(t, "127.0.0.1:9091", unset.operatorListen(work))
+	set := ReadConfig(map[string]string{"PARLEY_OPERATOR_LISTEN": "127.0.0.1:7000"})
+	require.Equal(t, "127.0.0.1:7000", set.operatorListen(work))
+}
+
+// A process with other master keys ends. /readyz says why until then.
+func TestUnready_OtherMasterKey_SaysSo(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	open := func(master string) *Cells {
+		ring, err := sealed.NewKeyring([]string{master})
+		require.NoError(t, err)
+		c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: url, Conns: 1, Ring: ring, Logger: canary.Logger(t)})
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		require.NoError(t, c.SyncClock(t.Context()))
+		return &Cells{all: map[string]*Cell{"main": c}}
+	}
+	first, other := open(canary.Master), open(DevMasterKey())
+	require.NoError(t, first.awaitKeys(t.Context(), canary.Logger(t)))
+	require.ErrorIs(t, other.awaitKeys(t.Context(), canary.Logger(t)), sealed.ErrOtherKey)
+	require.Empty(t, first.all["main"].unready(t.Context()))
+	require.Contains(t, other.all["main"].unready(t.Context()), "PARLEY_MASTER_KEY does not open what is stored")
+}
+
 func TestUnready_DatabaseWithoutSchema_SaysMigrate(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -32,5 +64,5 @@ func TestUnready_DatabaseWithoutSchema_SaysMigrate(t *testing.T) {
 	t.Cleanup(c.Close)
 	_, err = postgres.Many[string](t.Context(), c.upkeepDB.System("test"), `DROP TABLE schema_migrations`, nil)
 	require.NoError(t, err)
-	require.Equal(t, "the schema is older than this program: run `parley migrate`", c.unready(t.Context()))
+	require.Regexp(t, "^[0-9]+ migrations missing: run `parley migrate`$", c.unready(t.Context()))
 }

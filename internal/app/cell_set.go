@@ -77,8 +77,11 @@ type Cells struct {
 
 	all         map[string]*Cell
 	directoryDB *postgres.DB
-	clock       *clock.Synced
-	url         string
+	directory   database
+	// directoryShared tells that the directory is in the database of the main cell.
+	directoryShared bool
+	clock           *clock.Synced
+	url             string
 }
 
 // CellsConfig is what the cells of a process have in common.
@@ -103,7 +106,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	if err != nil && len(config.MasterKey) > 0 {
 		return nil, err
 	}
-	posts, err := config.posts()
+	posts, err := config.posts(options.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +126,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 		return nil, err
 	}
 	c.Directory = directory.New(c.directoryDB, c.clock)
+	c.directory, c.directoryShared = config.directoryDatabase(c.directoryDB), config.directoryShared()
 	names := config.served()
 	if options.All {
 		names = slices.Collect(maps.Keys(config.databases()))
@@ -133,9 +137,9 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	}
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
-			Name: name, URL: config.databases()[name], Conns: options.Conns, KeyFirst: options.KeyFirst, Directory: c.Directory,
-			Ring: ring, Posts: posts, HostRate: config.WebhookRate, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
-			EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
+			Name: name, URL: config.databases()[name], Migrations: config.migrationsOf(name), Conns: options.Conns,
+			KeyFirst: options.KeyFirst, Directory: c.Directory, Ring: ring, Posts: posts, HostRate: config.WebhookRate, Provider: c.Provider,
+			Bucket: c.Bucket, MediaURL: config.MediaURL, EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", name, err)
@@ -216,9 +220,10 @@ func (c *Cells) Migrate(ctx context.Context, report func(name string, applied in
 		return fmt.Errorf("directory: %w", err)
 	}
 	return c.Each(func(cell *Cell) error {
-		applied, err := cell.Migrate(ctx)
+		applied, ofQueue, err := cell.Migrate(ctx)
 		if err == nil {
 			report("cell "+cell.Name, applied)
+			report("queue of cell "+cell.Name, ofQueue)
 		}
 		return err
 	})

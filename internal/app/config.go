@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/netip"
@@ -51,8 +52,9 @@ type Config struct {
 
 	// environment is the whole environment: OpenTelemetry reads settings of its own from it.
 	environment map[string]string
-	// mistakes are the settings that could not be parsed.
+	// mistakes are the errors of the settings that could not be parsed, unread their names without Prefix.
 	mistakes []error
+	unread   []string
 	// Dev is for a developer's machine: it allows the published master key, and webhook endpoints
 	// on this machine without TLS.
 	Dev bool
@@ -73,7 +75,8 @@ func ReadConfig(environment map[string]string) Config {
 	config.environment = environment
 	if aggregate, ok := errors.AsType[env.AggregateError](err); ok {
 		for _, cause := range aggregate.Errors {
-			config.mistakes = append(config.mistakes, unreadable(cause))
+			name, mistake := unreadable(cause)
+			config.mistakes, config.unread = append(config.mistakes, mistake), append(config.unread, name)
 		}
 	} else if err != nil {
 		config.mistakes = append(config.mistakes, err)
@@ -91,16 +94,20 @@ func ReadConfig(environment map[string]string) Config {
 	return config
 }
 
-// unreadable is the error of a setting that cannot be parsed. It names the variable, not the Go
+// unreadable is the name and the error of a setting that cannot be parsed. The error names the variable, not the Go
 // field, and leaves out the value, which may be a secret.
-func unreadable(cause error) error {
+func unreadable(cause error) (name string, mistake error) {
 	parse, ok := errors.AsType[env.ParseError](cause)
 	if !ok {
-		return cause
+		return "", cause
 	}
 	field, _ := reflect.TypeFor[Config]().FieldByName(parse.Name)
-	return fmt.Errorf("%s%s: not a valid %s", Prefix, field.Tag.Get("env"), humanType(parse.Type))
+	name = field.Tag.Get("env")
+	return name, fmt.Errorf("%s%s: not a valid %s", Prefix, name, humanType(parse.Type))
 }
+
+// read tells whether a setting could be parsed. One that could not was reported, and its value says nothing.
+func (c Config) read(name string) bool { return !slices.Contains(c.unread, name) }
 
 func humanType(kind reflect.Type) string {
 	switch kind {
@@ -108,9 +115,23 @@ func humanType(kind reflect.Type) string {
 		return "list of networks like 10.0.0.0/8,192.168.0.0/16"
 	case reflect.TypeFor[int32](), reflect.TypeFor[int]():
 		return "number"
+	case reflect.TypeFor[time.Duration]():
+		return "duration like 120s or 2m"
 	default:
 		return "value"
 	}
+}
+
+// workerOperatorListen is the default of PARLEY_OPERATOR_LISTEN for a process that only works. It is not that of a
+// process that serves, so that both run on one machine without settings.
+const workerOperatorListen = "127.0.0.1:9091"
+
+// operatorListen is where the operator's endpoints are.
+func (c Config) operatorListen(roles Roles) string {
+	if c.environment[Prefix+"OPERATOR_LISTEN"] == "" && !roles.Serve {
+		return workerOperatorListen
+	}
+	return c.OperatorListen
 }
 
 func (c Config) getenv(name string) string { return c.environment[name] }
@@ -138,21 +159,23 @@ func (c Config) Check() error {
 }
 
 // posts is the HTTP client for addresses that tenants choose. In development it also allows
-// endpoints on this machine and plain http.
-func (c Config) posts() (*safehttp.Client, error) {
-	networks := c.WebhookNets
+// endpoints on this machine and plain http, and logs each delivery.
+func (c Config) posts(logger *slog.Logger) (*safehttp.Client, error) {
+	config := safehttp.Config{AllowNetworks: c.WebhookNets, AllowHTTP: c.Dev, CAFile: c.WebhookCAFile}
 	if c.Dev {
-		networks = append(slices.Clone(networks), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+		loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+		config.AllowNetworks = append(slices.Clone(c.WebhookNets), loopback...)
+		config.Posted = logDeliveries(logger)
 	}
-	return safehttp.New(safehttp.Config{AllowNetworks: networks, AllowHTTP: c.Dev, CAFile: c.WebhookCAFile})
+	return safehttp.New(config)
 }
 
 func (c Config) checkWebhooks() error {
-	if _, err := c.posts(); err != nil {
+	if _, err := c.posts(slog.New(slog.DiscardHandler)); err != nil {
 		return fmt.Errorf("%sWEBHOOK_CA_FILE or WEBHOOK_ALLOW_NETWORKS: %w", Prefix, err)
 	}
-	if c.WebhookRate < 1 {
-		return fmt.Errorf("%sWEBHOOK_HOST_RATE: must be 1 or more", Prefix)
+	if c.WebhookRate < 1 && c.read("WEBHOOK_HOST_RATE") {
+		return fmt.Errorf("%sWEBHOOK_HOST_RATE: %d is too few, use at least 1", Prefix, c.WebhookRate)
 	}
 	return nil
 }
@@ -200,7 +223,7 @@ func (c Config) checkMasterKey() error {
 }
 
 func (c Config) checkConns() error {
-	if c.DatabaseConns < 2 && len(c.mistakes) == 0 {
+	if c.DatabaseConns < 2 && c.read("DATABASE_CONNS") {
 		return fmt.Errorf("%sDATABASE_CONNS: %d is too few, use at least 2", Prefix, c.DatabaseConns)
 	}
 	return nil
@@ -209,8 +232,8 @@ func (c Config) checkConns() error {
 // checkEchoWait bounds the wait by the longest one while callbacks do not arrive.
 func (c Config) checkEchoWait() error {
 	const least, most = time.Second, 10 * time.Minute
-	if (c.SendEchoWait < least || c.SendEchoWait > most) && len(c.mistakes) == 0 {
-		return fmt.Errorf("%sSEND_ECHO_WAIT: %s is not between %s and %s", Prefix, c.SendEchoWait, least, most)
+	if (c.SendEchoWait < least || c.SendEchoWait > most) && c.read("SEND_ECHO_WAIT") {
+		return fmt.Errorf("%sSEND_ECHO_WAIT: %s is not a duration from 1s to 10m, like 120s", Prefix, c.SendEchoWait)
 	}
 	return nil
 }

@@ -14,11 +14,8 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/platform/bucket"
-	"github.com/parley-chat/parley/internal/platform/clock"
-	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/sealed"
-	"github.com/parley-chat/parley/schema"
 )
 
 // Finding is the result of one check. Fix says what to do; it is empty when nothing is wrong.
@@ -26,6 +23,8 @@ type Finding struct {
 	Name  string
 	Found string
 	Fix   string
+	// Warning marks something that should be changed, although the program runs without it.
+	Warning bool
 }
 
 // Doctor checks settings, databases, Redis and the provider, and says how to fix what is wrong.
@@ -44,7 +43,7 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 	findings = append(findings, doctorDirectory(ctx, config)...)
 	databases := config.databases()
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
-		findings = append(findings, doctorCell(ctx, name, databases[name])...)
+		findings = append(findings, doctorCell(ctx, config, name)...)
 	}
 	findings = append(findings, doctorKeys(ctx, config)...)
 	findings = append(findings, doctorMoves(ctx, config)...)
@@ -53,86 +52,6 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-func doctorDirectory(ctx context.Context, config Config) []Finding {
-	databaseURL := config.DirectoryURL.Reveal()
-	if checkURL("", databaseURL, "postgres", "postgresql") != nil {
-		return nil // the check of the settings reported it
-	}
-	finding := Finding{Name: "directory", Found: "current"}
-	pending, err := postgres.Pending(ctx, databaseURL, schema.Directory())
-	old, beforeFold := errors.AsType[*postgres.BeforeFoldError](err)
-	switch {
-	case err != nil && config.DirectoryURL == config.DatabaseURL:
-		return nil // doctorCell reports it for the main cell
-	case beforeFold:
-		finding.Found, finding.Fix = old.Found(), old.Fix()
-	case err != nil:
-		finding.Found, finding.Fix = oneLine(err), "start PostgreSQL or correct PARLEY_DIRECTORY_DATABASE_URL"
-	case pending > 0:
-		finding.Found, finding.Fix = fmt.Sprintf("%d migrations are missing", pending), "run `parley migrate`"
-	}
-	return []Finding{finding}
-}
-
-func doctorCell(ctx context.Context, cell, databaseURL string) []Finding {
-	if checkURL("", databaseURL, "postgres", "postgresql") != nil {
-		return nil // the check of the settings reported it
-	}
-	setting := Prefix + "DATABASE_URL"
-	name := func(what string) string { return what }
-	if cell != mainCell {
-		setting = Prefix + "CELL_" + strings.ToUpper(cell) + "_DATABASE_URL"
-		name = func(what string) string { return what + " of cell " + cell }
-	}
-	pending, err := postgres.Pending(ctx, databaseURL, schema.Migrations())
-	if old, ok := errors.AsType[*postgres.BeforeFoldError](err); ok {
-		return []Finding{{Name: name("schema"), Found: old.Found(), Fix: old.Fix()}}
-	}
-	if err != nil {
-		return []Finding{{Name: name("postgres"), Found: oneLine(err), Fix: "start PostgreSQL or correct " + setting}}
-	}
-	findings := []Finding{{Name: name("postgres"), Found: "answers"}}
-	if pending > 0 {
-		return append(findings, Finding{
-			Name: name("schema"), Found: fmt.Sprintf("%d migrations are missing", pending), Fix: "run `parley migrate`, which makes partitions too",
-		})
-	}
-	findings = append(findings, Finding{Name: name("schema"), Found: "current"})
-	db, err := postgres.Open(ctx, postgres.Config{URL: databaseURL, Name: "parley doctor", MaxConns: 2})
-	if err != nil {
-		return append(findings, Finding{Name: name("partitions"), Found: oneLine(err), Fix: "correct " + setting})
-	}
-	defer db.Close()
-	ahead, err := db.PartitionsAhead(ctx, schema.Partitioned(), time.Now()) //nolint:forbidigo // the doctor has no synced clock
-	partitions := Finding{Name: name("partitions"), Found: fmt.Sprintf("%d periods ahead", ahead)}
-	if err != nil {
-		partitions.Found = oneLine(err)
-	}
-	if err != nil || ahead < postgres.PartitionsNeeded {
-		partitions.Fix = "run `parley migrate`, and keep a `parley work` running"
-	}
-	return append(findings, partitions, doctorExpiry(ctx, db, name("expiry")))
-}
-
-// doctorExpiry compares the clock with the last round of expiry.
-func doctorExpiry(ctx context.Context, db *postgres.DB, name string) Finding {
-	finding := Finding{Name: name, Found: "its last round agrees with the clock"}
-	synced := clock.NewSynced()
-	_, err := db.SyncClock(ctx, synced)
-	last, failed := db.LastRound(ctx)
-	if err = errors.Join(err, failed); err == nil {
-		err = postgres.CheckRound(last, synced.Now(), 0)
-	}
-	switch {
-	case errors.Is(err, postgres.ErrClockAhead):
-		finding.Found = oneLine(err)
-		finding.Fix = "compare the time of the database's machine with another; if it is right, run `parley admin clock confirm`"
-	case err != nil:
-		finding.Found, finding.Fix = oneLine(err), "start PostgreSQL"
-	}
-	return finding
-}
 
 // doctorKeys opens what the cells have stored under the master keys. It says nothing about settings and
 // databases that the other checks report.

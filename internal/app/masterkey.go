@@ -13,6 +13,7 @@ import (
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/sealed"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 // keyCheck is a known text that each cell keeps sealed. The first process with a master key writes it.
@@ -132,6 +133,7 @@ const keyTimeout = 5 * time.Second
 // process then ends. A cell serves no request and does no background work before its check. A fresh cell gets its
 // known text when all cells have answered, because one of them may refuse the keys.
 func (c *Cells) awaitKeys(ctx context.Context, logger *slog.Logger) error {
+	logger = telemetry.Repeating(logger)
 	err := c.untilAnswered(ctx, logger, func(ctx context.Context, one *Cell) error {
 		fresh, err := one.checkKey(ctx)
 		if err == nil && !fresh {
@@ -168,6 +170,7 @@ func (c *Cells) untilAnswered(ctx context.Context, logger *slog.Logger, check fu
 				}()
 				switch {
 				case errors.Is(err, sealed.ErrOtherKey):
+					one.otherKey.Store(true)
 					return fmt.Errorf("cell %s: %w", one.Name, otherKey(err))
 				case err == nil || ctx.Err() != nil:
 					return nil //nolint:nilerr // the process stops

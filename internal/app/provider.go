@@ -72,7 +72,8 @@ func doctorProvider(ctx context.Context, config Config) Finding {
 	case err != nil:
 		return Finding{Name: "provider", Found: "not asked: its settings are wrong"}
 	case !config.hasProviderApp():
-		finding.Found = "no app: callbacks and signups are refused until PARLEY_PROVIDER_APP_ID, _APP_SECRET and _VERIFY_TOKEN are set"
+		finding.Found = "no app is configured, so callbacks and signups are refused"
+		finding.Fix, finding.Warning = "set PARLEY_PROVIDER_APP_ID, _APP_SECRET and _VERIFY_TOKEN", true
 	default:
 		defer client.Close()
 		if err := client.CheckApp(ctx); err != nil {

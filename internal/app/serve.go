@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -64,7 +65,7 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	operator, stopOperator := context.WithCancel(background)
 	defer stopOperator()
 	// The operator's listener opens before the API, so that /readyz answers once the API does.
-	health, err := a.open(ctx, a.config.OperatorListen)
+	health, err := a.open(ctx, "OPERATOR_LISTEN", a.config.operatorListen(roles))
 	if err != nil {
 		return err
 	}
@@ -82,20 +83,27 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 			<-ctx.Done()
 			return nil
 		}
-		public, err := a.open(ctx, a.config.Listen)
-		if err != nil {
+		if err := a.listen(ctx); err != nil {
 			return err
 		}
 		if err := a.hostMedia(ctx, group); err != nil {
 			return err
 		}
 		if roles.Ready != nil {
-			roles.Ready(public.Addr().String())
+			roles.Ready(a.public.Addr().String())
 		}
-		return a.answer(a.lameDuck(ctx), public, a.Handler())
+		return a.answer(a.lameDuck(ctx), a.public, a.Handler())
 	})
 	err = group.Wait()
 	a.logger.InfoContext(context.WithoutCancel(ctx), "process.stopped")
+	return err
+}
+
+// listen opens the listener of the API, unless the process was given one.
+func (a *App) listen(ctx context.Context) (err error) {
+	if a.public == nil {
+		a.public, err = a.open(ctx, "LISTEN", a.config.Listen)
+	}
 	return err
 }
 
@@ -105,7 +113,7 @@ func (a *App) hostMedia(ctx context.Context, group *errgroup.Group) (err error) 
 		return nil
 	}
 	if a.media == nil {
-		if a.media, err = a.open(ctx, a.config.MediaListen); err != nil {
+		if a.media, err = a.open(ctx, "MEDIA_LISTEN", a.config.MediaListen); err != nil {
 			return err
 		}
 	}
@@ -138,6 +146,7 @@ func (a *App) lameDuck(ctx context.Context) context.Context {
 func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work bool) (stop func()) {
 	var tasks, logs sync.WaitGroup
 	tasks.Go(func() { a.cells.keepTime(ctx, a.logger) })
+	tasks.Go(func() { a.cells.keepWatch(ctx, work, a.logger) })
 	if work {
 		tasks.Go(func() { a.cells.keepDirectory(ctx, a.logger) })
 	}
@@ -168,10 +177,11 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 	}
 }
 
-func (a *App) open(ctx context.Context, address string) (net.Listener, error) {
+// open listens on the address of a setting.
+func (a *App) open(ctx context.Context, setting, address string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s%s: %w", Prefix, setting, err)
 	}
 	a.logger.InfoContext(ctx, "process.listening", "address", listener.Addr().String())
 	return listener, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/quota"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 	"github.com/parley-chat/parley/schema"
 )
 
@@ -18,6 +19,7 @@ const (
 // keepTime measures the offset to the database's clock every 10 s until ctx ends. Until the first
 // success the cell is not ready, so it tries twice a second.
 func (c *Cell) keepTime(ctx context.Context, logger *slog.Logger) {
+	logger = telemetry.Repeating(logger)
 	for {
 		interval := clockEvery
 		if err := c.SyncClock(ctx); err != nil && ctx.Err() == nil {
@@ -36,6 +38,7 @@ func (c *Cell) keepTime(ctx context.Context, logger *slog.Logger) {
 
 // keepTime measures the offset to the directory's clock every 10 s until ctx ends.
 func (c *Cells) keepTime(ctx context.Context, logger *slog.Logger) {
+	logger = telemetry.Repeating(logger)
 	every(ctx, clockEvery, func() {
 		if _, err := c.directoryDB.SyncClock(ctx, c.clock); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "clock.unsynced", "cell", "directory", "error", err)
@@ -104,6 +107,7 @@ const (
 // keepChecking starts the checks of accounts, the syncs of templates and the recounts of quotas
 // that are due, and handles parked statuses, every 20 s until ctx ends.
 func (c *Cell) keepChecking(ctx context.Context, logger *slog.Logger) {
+	logger = telemetry.Repeating(logger)
 	every(ctx, checkEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
@@ -118,6 +122,7 @@ const quotaTimeout = 5 * time.Second
 
 // keepQuota adds to the quotas what this process has counted, every second until ctx ends.
 func (c *Cell) keepQuota(ctx context.Context, logger *slog.Logger) {
+	logger = telemetry.Repeating(logger)
 	every(ctx, quota.FlushEvery, func() {
 		if err := c.Quota.Flush(ctx); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "quota.not_flushed", "cell", c.Name, "error", err)
@@ -137,6 +142,7 @@ func (c *Cell) closeQuota(ctx context.Context, logger *slog.Logger) {
 // keepCounting adds what this process has counted of sends and callbacks to the cell's counts, every
 // second until ctx ends.
 func (c *Cell) keepCounting(ctx context.Context, logger *slog.Logger) {
+	logger = telemetry.Repeating(logger)
 	every(ctx, time.Second, func() {
 		if err := c.Messages.FlushMinutes(ctx); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "messages.counts_not_flushed", "cell", c.Name, "error", err)

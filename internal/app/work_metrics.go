@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
 // workMetrics are the metrics of a cell's background work. All are nil in a process that does none.
@@ -45,7 +46,8 @@ func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { engine.Run(ctx) })
 	tasks.Go(func() { c.keepChecking(ctx, logger) })
-	tasks.Go(func() { every(ctx, backlogEvery, func() { c.readBacklog(ctx, logger) }) })
+	repeating := telemetry.Repeating(logger)
+	tasks.Go(func() { every(ctx, backlogEvery, func() { c.readBacklog(ctx, repeating) }) })
 	if err := runner.Run(ctx); err != nil {
 		logger.ErrorContext(ctx, "jobs.not_stopped", "cell", c.Name, "error", err)
 	}

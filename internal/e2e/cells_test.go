@@ -16,7 +16,7 @@ import (
 const (
 	awayFor = 5 * time.Second
 	calmFor = time.Second
-	noReply = "the database does not answer"
+	noReply = "the database does not answer: start PostgreSQL or correct PARLEY_CELL_SECOND_DATABASE_URL"
 )
 
 // While the database of one cell is down, requests to the other cell succeed. The test is not

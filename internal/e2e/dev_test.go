@@ -111,15 +111,17 @@ func TestDev_EmptyDatabase_FirstRequestsWork(t *testing.T) {
 		require.Equal(t, ready[kept], again[kept], kept)
 	}
 	require.NotEqual(t, ready["api_key"], again["api_key"], "a new key is minted")
-	for _, key := range []string{ready["api_key"], again["api_key"]} {
-		caller := &client{base: again["base_url"], key: key, http: newHTTP()}
-		kept, err := caller.get(t.Context(), fmt.Sprintf("/labels/%s", made.data(t)["id"]))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, kept.status, "%s", kept.body)
-		replayed, err := caller.create(t.Context(), "VIP", "first")
-		require.NoError(t, err)
-		require.Equal(t, string(made.body), string(replayed.body), "answers that were sealed before the restart can be opened after it")
-	}
+	caller = &client{base: again["base_url"], key: again["api_key"], http: newHTTP()}
+	kept, err := caller.get(t.Context(), fmt.Sprintf("/labels/%s", made.data(t)["id"]))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, kept.status, "%s", kept.body)
+	replayed, err := caller.create(t.Context(), "VIP", "first")
+	require.NoError(t, err)
+	require.Equal(t, string(made.body), string(replayed.body), "answers that were sealed before the restart can be opened after it")
+	caller = &client{base: again["base_url"], key: ready["api_key"], http: newHTTP()}
+	refused, err := caller.get(t.Context(), "/me")
+	require.NoError(t, err)
+	require.Equal(t, "revoked_api_key", refused.code(), "the key of the run before")
 	process.Stop()
 	require.Equal(t, 0, process.ExitCode(t, stopWithin))
 }

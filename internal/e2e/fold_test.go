@@ -56,7 +56,7 @@ func TestDatabaseBeforeFold_EveryCommandFails(t *testing.T) {
 			found := fmt.Sprintf("the database %q was made before the migrations were folded into one per noun, and cannot be brought forward", database)
 			fix := fmt.Sprintf("nothing was released then, so make a new one: `dropdb %[1]s && createdb %[1]s && parley migrate`", database)
 			settings := f.settings().With(more)
-			for _, command := range [][]string{{"migrate"}, {"serve"}, {"work"}, {"dev"}, {"admin", "org", "list"}} {
+			for _, command := range [][]string{{"migrate"}, {"serve"}, {"work"}, {"dev", "--addr", "127.0.0.1:0"}, {"admin", "org", "list"}} {
 				refused := proc.Run(t, settings, command...)
 				require.Equal(t, 1, refused.Code, command)
 				require.Equal(t, "parley: "+found+"; "+fix+"\n", refused.Stderr, command)

@@ -169,6 +169,8 @@ func TestDev_ReceiveEveryType_RowsAndEventsFitTheContract(t *testing.T) {
 	i.told("contact.identity_updated", "15550100077")
 	process.Stop()
 	require.Equal(t, 0, process.ExitCode(t, stopWithin))
+	require.Regexp(t, `INF callback\.received says="text message from \+15550100001 to [^"]+" answer=200`, process.Log(t))
+	require.Regexp(t, `INF webhook\.delivered event=message\.received to=http://127\.0\.0\.1:\d+ attempt=1 took=\S+ answer=20\d`, process.Log(t))
 }
 
 // requireFile reads the file of a message at the media host, to which the API redirects.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/app"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
@@ -43,6 +44,7 @@ func TestDoctor_GoodSettings_AllChecksPass(t *testing.T) {
 	for _, checked := range []string{"settings", "postgres", "schema", "partitions", "redis"} {
 		require.Contains(t, diagnosis.Stdout, "ok   "+checked+":")
 	}
+	require.Contains(t, diagnosis.Stdout, "WARN provider: no app is configured", "a warning does not change the exit code")
 }
 
 const password = "canary-password"
@@ -75,6 +77,10 @@ func TestDoctor_BadSetting_IsNamedWithAFix(t *testing.T) {
 		"a provider in the clear":    {"PARLEY_PROVIDER_BASE_URL", "http://" + "provider.example.com"},
 		"a provider of no web":       {"PARLEY_PROVIDER_BASE_URL", "ftp://:" + password + "@provider.example.com"},
 		"no version of the provider": {"PARLEY_PROVIDER_VERSION", "latest"},
+		"negative connections":       {"PARLEY_DATABASE_CONNS", "-4"},
+		"a rate in words":            {"PARLEY_WEBHOOK_HOST_RATE", "fast"},
+		"a wait without a unit":      {"PARLEY_SEND_ECHO_WAIT", "120"},
+		"a wait that is too long":    {"PARLEY_SEND_ECHO_WAIT", "1h"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,6 +94,22 @@ func TestDoctor_BadSetting_IsNamedWithAFix(t *testing.T) {
 			require.True(t, found && strings.TrimSpace(fix) != "", "the line says how to mend it: %s", lines[0])
 		})
 	}
+}
+
+// A setting that cannot be read hides no other mistake, and is reported once.
+func TestServe_UnreadableSettings_HideNoOthers(t *testing.T) {
+	t.Parallel()
+	refused := proc.Run(t, proc.Settings{
+		"PARLEY_MASTER_KEY": canary.Master, "PARLEY_TRUSTED_PROXIES": "nearby", "PARLEY_DATABASE_CONNS": "-4",
+		"PARLEY_WEBHOOK_HOST_RATE": "fast", "PARLEY_SEND_ECHO_WAIT": "120",
+	}, "serve")
+	require.Equal(t, 1, refused.Code)
+	require.ElementsMatch(t, []string{
+		"PARLEY_TRUSTED_PROXIES: not a valid list of networks like 10.0.0.0/8,192.168.0.0/16",
+		"PARLEY_WEBHOOK_HOST_RATE: not a valid number",
+		"PARLEY_SEND_ECHO_WAIT: not a valid duration like 120s or 2m",
+		"PARLEY_DATABASE_CONNS: -4 is too few, use at least 2",
+	}, strings.Split(strings.TrimSuffix(strings.TrimPrefix(refused.Stderr, "parley: "), "\n"), "\n"))
 }
 
 func TestDoctor_SeveralMistakes_OneLineEach(t *testing.T) {

@@ -30,6 +30,9 @@ const (
 	diskFull             = "53100"
 	outOfMemory          = "53200"
 	tooManyConnections   = "53300"
+	invalidCatalogName   = "3D000"
+	invalidPassword      = "28P01"
+	invalidAuthorization = "28000"
 )
 
 func state(err error) string {
@@ -70,6 +73,20 @@ func Undone(err error) bool {
 
 // Unmigrated reports whether err comes from a database without our tables.
 func Unmigrated(err error) bool { return state(err) == undefinedTable }
+
+// Absent returns the name of the database that its server does not have, or "" if err says something else.
+func Absent(err error) string {
+	connect, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok || state(err) != invalidCatalogName {
+		return ""
+	}
+	return connect.Config.Database
+}
+
+// Denied reports whether the server refused the user or the password.
+func Denied(err error) bool {
+	return state(err) == invalidPassword || state(err) == invalidAuthorization
+}
 
 // Repeatable reports whether err rolled back the whole transaction before its commit, for a
 // reason outside of it, so that it can run again.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,11 +31,14 @@ type Migrations struct {
 	Schema string
 }
 
-// Newest is the number of the last file.
-func (m Migrations) Newest() int64 {
+// versions are the numbers of the files.
+func (m Migrations) versions() []int64 {
 	entries, _ := fs.ReadDir(m.Files, ".") // embedded
-	newest, _ := strconv.ParseInt(entries[len(entries)-1].Name()[:4], 10, 64)
-	return newest
+	versions := make([]int64, len(entries))
+	for i, entry := range entries {
+		versions[i], _ = strconv.ParseInt(entry.Name()[:4], 10, 64)
+	}
+	return versions
 }
 
 // table records which migrations a database has. Its name is not goose's own: a database that
@@ -146,43 +150,23 @@ func migrateOnce(ctx context.Context, db *sql.DB, migrations Migrations) (int, e
 	return len(results), err
 }
 
-// Pending returns the number of migrations that the database lacks.
-func Pending(ctx context.Context, databaseURL string, migrations Migrations) (pending int, err error) {
-	db, err := openMigrations(databaseURL)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := refuseBeforeFold(ctx, db, migrations); err != nil {
-		return 0, err
-	}
-	var made bool
-	err = db.QueryRowContext(ctx, `SELECT to_regclass($1) IS NOT NULL`, migrations.table()).Scan(&made)
-	if err != nil || !made {
-		return int(migrations.Newest()), err
-	}
-	runner, err := provider(db, migrations)
-	if err != nil {
-		return 0, err
-	}
-	statuses, err := runner.Status(ctx)
-	for _, status := range statuses {
-		if status.State == goose.StatePending {
-			pending++
+// Pending returns how many of the migrations the database lacks.
+func (db *DB) Pending(ctx context.Context, all ...Migrations) (pending int, err error) {
+	for _, migrations := range all {
+		applied, err := Many[int64](ctx, db.System("applied migrations"), `SELECT version_id FROM `+migrations.table()+` WHERE is_applied`, nil)
+		if err != nil && !Unmigrated(err) {
+			return 0, err
+		}
+		for _, version := range migrations.versions() {
+			if !slices.Contains(applied, version) {
+				pending++
+			}
 		}
 	}
-	return pending, err
+	return pending, nil
 }
 
-// SchemaVersion is the number of the newest migration that the database has.
-func (db *DB) SchemaVersion(ctx context.Context, migrations Migrations) (int64, error) {
-	return One[int64](ctx, db.System("schema version"), `SELECT max(version_id) FROM `+migrations.table()+` WHERE is_applied`, nil)
-}
-
-const (
-	invalidCatalogName = "3D000"
-	duplicateDatabase  = "42P04"
-)
+const duplicateDatabase = "42P04"
 
 // EnsureDatabase creates the database that the URL names when the server does not have it.
 func EnsureDatabase(ctx context.Context, databaseURL string) (created bool, err error) {

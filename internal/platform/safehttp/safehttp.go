@@ -38,6 +38,8 @@ type Config struct {
 	Timeout time.Duration
 	// Resolver resolves names. Nil means the resolver of the machine.
 	Resolver *net.Resolver
+	// Posted is called after each Post with its result. Nil means that nobody is told.
+	Posted func(ctx context.Context, target string, header http.Header, answer Answer, err error)
 }
 
 // Client is safe for concurrent use. A process should have one, because it keeps connections open
@@ -49,6 +51,7 @@ type Client struct {
 	timeout   time.Duration
 	tls       *tls.Config
 	transport *http.Transport
+	posted    func(ctx context.Context, target string, header http.Header, answer Answer, err error)
 }
 
 // New returns a client. It refuses bad networks and files without certificates.
@@ -71,6 +74,7 @@ func build(config Config, roots *x509.CertPool, ask func(g guard, network, addre
 		guard:     guard{allow: config.AllowNetworks},
 		plain:     guard{allowOnly: true},
 		allowHTTP: config.AllowHTTP,
+		posted:    config.Posted,
 		timeout:   cmp.Or(config.Timeout, 10*time.Second),
 		tls:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ClientSessionCache: tls.NewLRUClientSessionCache(1024)},
 	}
@@ -178,12 +182,17 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // A response whose body is truncated, or longer than is read, is returned with its status. A body
 // that does not end within the timeout is a timeout. A Content-Length above 1 MiB, or headers
 // above 64 KiB, are too large.
-func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte) (Answer, error) {
+func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte) (answer Answer, err error) {
 	u, err := c.parse(target)
-	if err != nil {
-		return Answer{}, &Failure{Code: BlockedAddress} // it was accepted when the settings were different
+	if err == nil {
+		answer, err = c.post(ctx, u, header, body)
+	} else {
+		err = &Failure{Code: BlockedAddress} // it was accepted when the settings were different
 	}
-	return c.post(ctx, u, header, body)
+	if c.posted != nil {
+		c.posted(ctx, target, header, answer, err)
+	}
+	return answer, err
 }
 
 func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body []byte) (Answer, error) {

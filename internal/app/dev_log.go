@@ -1,0 +1,88 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/parley-chat/parley/internal/platform/safehttp"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// logDeliveries logs each attempt to deliver a webhook, for a developer. Other processes keep attempts in the
+// database only.
+func logDeliveries(logger *slog.Logger) func(context.Context, string, http.Header, safehttp.Answer, error) {
+	return func(ctx context.Context, target string, header http.Header, answer safehttp.Answer, err error) {
+		target, _, _ = strings.Cut(target, "?") // what follows may be a secret
+		attrs := []any{"event", header.Get("X-Svc-Event"), "to", target, "attempt", header.Get("X-Svc-Attempt"), "took", answer.Took}
+		if err != nil {
+			logger.WarnContext(ctx, "webhook.not_delivered", append(attrs, "error", err)...)
+			return
+		}
+		logger.InfoContext(ctx, "webhook.delivered", append(attrs, "answer", answer.Status)...)
+	}
+}
+
+// maxLoggedCallback is more than the ingress accepts.
+const maxLoggedCallback = 8 << 20
+
+// logCallbacks logs what each callback of the provider says, for a developer.
+func logCallbacks(ingress http.Handler, parser provider.Callbacks, logger *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			ingress.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLoggedCallback))
+		if err != nil {
+			return // the client closed the connection, or sent far too much
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		answered := &answered{ResponseWriter: w, status: http.StatusOK}
+		ingress.ServeHTTP(answered, r)
+		items, _ := parser.Parse(body) // nil for a body that the ingress refused
+		told := make([]string, len(items))
+		for i, item := range items {
+			told[i] = tell(item)
+		}
+		logger.InfoContext(r.Context(), "callback.received", "says", strings.Join(told, "; "), "answer", answered.status)
+	})
+}
+
+// answered remembers the status of an answer.
+type answered struct {
+	http.ResponseWriter
+
+	status int
+}
+
+func (a *answered) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// tell says in a few words what a notification is about.
+func tell(n provider.Notification) string {
+	switch item := n.Item.(type) {
+	case provider.Inbound:
+		return fmt.Sprintf("%s message from %s to %s", item.Type, who(item.From), cmp.Or(n.DisplayNumber, n.NumberID))
+	case provider.Status:
+		return fmt.Sprintf("the message to %s is %s", who(item.Recipient), item.Status)
+	case provider.Echo:
+		return fmt.Sprintf("%s message to %s from the phone app", item.Type, who(item.To))
+	case provider.Edit:
+		return who(item.User) + " edited a message"
+	case provider.Revoke:
+		return who(item.User) + " deleted a message"
+	default:
+		return "a change of " + n.Field
+	}
+}
+
+// who is the best name of a user that came with a notification.
+func who(user provider.User) string { return cmp.Or(user.Phone, user.Username, user.ID) }
