@@ -11,7 +11,7 @@ export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 
 # The steps of `make check`: short ones first, the tests last.
-CHECKS := tidy-check vet openapi schema-check fmt-check lint clients build container quickstart race
+CHECKS := tidy-check vet openapi schema-check fmt-check lint clients build container quickstart operations race
 
 FUZZTIME ?= 30s
 
@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: help dev build test race bench fuzz container quickstart check fmt fmt-check vet lint tidy tidy-check openapi clients schema schema-check fetch
+.PHONY: help dev build test race bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi clients schema schema-check fetch
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -50,6 +50,9 @@ quickstart: ## Run the commands of the README's quickstart
 
 container: ## Check the Dockerfile and compose.yaml, without Docker
 	@scripts/check-container.sh
+
+operations: ## Run the commands of docs/operations.md from nothing to the first request
+	@scripts/test-postgres.sh scripts/operations.sh
 
 proof-%: ## Run scripts/proof-NAME.sh at full size, e.g. make proof-move
 	@scripts/proof-$*.sh

@@ -48,6 +48,11 @@ func (d database) problem(ctx context.Context) *problem {
 			found: fmt.Sprintf("the database %q does not exist", absent), cause: err,
 			fix: fmt.Sprintf("run `createdb %s` and `parley migrate`, or correct %s", absent, d.setting),
 		}
+	case postgres.RefusedByPooler(err):
+		return &problem{
+			found: "a pooler in front of the database refuses the settings of our sessions", cause: err,
+			fix: "have " + d.setting + " lead to PostgreSQL itself: docs/operations.md, \"Poolers\"",
+		}
 	case postgres.Denied(err):
 		return &problem{found: "the database refuses the user or the password", fix: "correct " + d.setting, cause: err}
 	case err != nil:

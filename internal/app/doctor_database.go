@@ -72,6 +72,8 @@ func doctorCell(ctx context.Context, config Config, cell string) []Finding {
 	if _, err := db.SyncClock(ctx, synced); err != nil {
 		return append(findings, Finding{Name: name("clock"), Found: oneLine(err), Fix: "start PostgreSQL"})
 	}
+	findings = append(findings, doctorPooler(ctx, db, settingOf(cell), name("pooler")))
+	findings = append(findings, doctorDurability(ctx, db, name)...)
 	return append(findings, doctorPartitions(ctx, db, synced, name("partitions")), doctorExpiry(ctx, db, synced, name("expiry")),
 		doctorWorker(ctx, db, synced, name("worker")))
 }

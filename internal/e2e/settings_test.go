@@ -45,6 +45,10 @@ func TestDoctor_GoodSettings_AllChecksPass(t *testing.T) {
 		require.Contains(t, diagnosis.Stdout, "ok   "+checked+":")
 	}
 	require.Contains(t, diagnosis.Stdout, "WARN provider: no app is configured", "a warning does not change the exit code")
+	require.Contains(t, diagnosis.Stdout, "WARN durability: fsync, full_page_writes, synchronous_commit off", "the server of the tests never waits for the disk")
+	for _, checked := range []string{"standby: none attached", "pooler: none between"} {
+		require.Contains(t, diagnosis.Stdout, "ok   "+checked)
+	}
 }
 
 const password = "canary-password"
