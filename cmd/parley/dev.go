@@ -89,6 +89,9 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	if err != nil {
 		return err
 	}
+	if err := process.Cells().CheckKeys(ctx, false); err != nil {
+		return err
+	}
 	if err := process.Cells().Migrate(ctx, func(string, int) {}); err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ type Cell struct {
 	key *keyCheck
 	// keyed is closed once the master key was checked.
 	keyed chan struct{}
-	// otherKey is set if the master keys are not those that sealed what is stored.
-	otherKey       atomic.Bool
+	// refusal is why the check of the master key refused the cell; nil if it did not.
+	refusal        atomic.Pointer[string]
 	admitted       sync.Once
 	synced, jumped atomic.Bool
 }
@@ -60,6 +60,8 @@ type CellConfig struct {
 	KeyFirst  bool
 	Directory *directory.Directory
 	Ring      *sealed.Keyring
+	// Network decides which databases the process may use.
+	Network network
 	Posts     *safehttp.Client
 	// HostRate is how many posts a second an organization makes to one host.
 	HostRate int
@@ -122,7 +124,7 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.key, err = newKeyCheck(c.upkeepDB, config.Ring)
+	c.key, err = newKeyCheck(c.upkeepDB, config.Ring, config.Network)
 	return c, err
 }
 
@@ -185,8 +187,8 @@ func (c *Cell) unready(ctx context.Context) string {
 		return "partitions are running out: run `parley migrate`, and keep a `parley work` running"
 	case !c.synced.Load():
 		return "the clock was not yet compared with the database's"
-	case c.otherKey.Load():
-		return "PARLEY_MASTER_KEY does not open what is stored: add the key that sealed it"
+	case c.refusal.Load() != nil:
+		return *c.refusal.Load()
 	case !c.hasKey():
 		return "the master key was not yet checked"
 	case c.jumped.Load():

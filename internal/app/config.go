@@ -217,7 +217,8 @@ func (c Config) checkMasterKey() error {
 		return fmt.Errorf("%sMASTER_KEY: %w", Prefix, err)
 	}
 	if !c.Dev && slices.Contains(c.MasterKey, telemetry.Secret(DevMasterKey())) {
-		return fmt.Errorf("%sMASTER_KEY: this is the published key of `parley dev`; generate one with `openssl rand -base64 32`", Prefix)
+		return fmt.Errorf("%sMASTER_KEY: this is the published key of `parley dev`; generate one with `openssl rand -base64 32`, and use "+
+			"another database than that of `parley dev`", Prefix)
 	}
 	return nil
 }

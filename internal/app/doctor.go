@@ -66,6 +66,9 @@ func doctorKeys(ctx context.Context, config Config) []Finding {
 	defer cells.Close()
 	finding := Finding{Name: "master key", Found: "opens what is stored"}
 	switch err := cells.CheckKeys(ctx, false); {
+	case errors.Is(err, errOtherNetwork):
+		found, fix, _ := strings.Cut(err.Error(), ". ")
+		return []Finding{{Name: "network", Found: found, Fix: fix}}
 	case errors.Is(err, sealed.ErrOtherKey):
 		finding.Found = "does not open what is stored"
 		finding.Fix = "add the key that sealed it to PARLEY_MASTER_KEY, after the newest; then run `parley admin reseal`"

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,17 @@ import (
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 )
 
-// keyCheck is a known text that each cell keeps sealed. The first process with a master key writes it.
+// keyCheck is a known text that each cell keeps sealed. The first process with a master key writes it. The text tells
+// whether the cell belongs to the simulated network of `parley dev`.
 type keyCheck struct {
 	db  *postgres.DB
 	box *sealed.Box
+	// dev opens what was sealed under the published key.
+	dev     *sealed.Box
+	network network
 }
 
 const (
-	keyCheckText = "parley"
-
 	sqlKeyCheck       = `SELECT sealed FROM master_key_check`
 	sqlWriteKeyCheck  = `INSERT INTO master_key_check (sealed) VALUES (@sealed) ON CONFLICT DO NOTHING`
 	sqlResealKeyCheck = `
@@ -32,31 +35,49 @@ INSERT INTO master_key_check (sealed) VALUES (@sealed)
 ON CONFLICT (only_row) DO UPDATE SET sealed = EXCLUDED.sealed`
 )
 
-func newKeyCheck(db *postgres.DB, ring *sealed.Keyring) (*keyCheck, error) {
+func newKeyCheck(db *postgres.DB, ring *sealed.Keyring, network network) (*keyCheck, error) {
 	if ring == nil {
 		return nil, nil //nolint:nilnil // a command without a master key
 	}
-	box, err := ring.Box("key check")
-	return &keyCheck{db: db, box: box}, err
+	published, err := sealed.NewKeyring([]string{DevMasterKey()})
+	if err != nil {
+		return nil, err
+	}
+	check := &keyCheck{db: db, network: network}
+	if check.dev, err = published.Box(keyCheckPurpose); err != nil {
+		return nil, err
+	}
+	check.box, err = ring.Box(keyCheckPurpose)
+	return check, err
 }
 
-// read opens the text. written is false if there is none yet.
-func (k *keyCheck) read(ctx context.Context) (written bool, err error) {
+const keyCheckPurpose = "key check"
+
+// read opens the text, "" if there is none yet. It returns an error if another key sealed it, or if the cell belongs to
+// another network.
+func (k *keyCheck) read(ctx context.Context) (text string, err error) {
 	found, err := postgres.One[[]byte](ctx, k.db.System("the check of the master key"), sqlKeyCheck, nil)
 	if errors.Is(err, postgres.ErrNoRow) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if text, err := k.box.Open(found, nil); err != nil || string(text) != keyCheckText {
-		return true, fmt.Errorf("the check of the master key: %w", sealed.ErrOtherKey)
+	_, notDev := k.dev.Open(found, nil)
+	opened, err := k.box.Open(found, nil)
+	text = string(opened)
+	switch {
+	case err != nil && notDev == nil:
+		return "", errMadeByDev
+	case err != nil || text != realNetwork && text != devNetwork:
+		return "", fmt.Errorf("the check of the master key: %w", sealed.ErrOtherKey)
+	default:
+		return text, k.network.refuses(text, notDev == nil)
 	}
-	return true, nil
 }
 
-func (k *keyCheck) write(ctx context.Context, sql string) error {
-	text, err := k.box.Seal([]byte(keyCheckText), nil)
+func (k *keyCheck) write(ctx context.Context, sql, known string) error {
+	text, err := k.box.Seal([]byte(known), nil)
 	if err != nil {
 		return err
 	}
@@ -69,17 +90,17 @@ func (k *keyCheck) write(ctx context.Context, sql string) error {
 // checkKey returns sealed.ErrOtherKey if the master keys do not open what the cell stores: the known text, and a
 // value under another key than the newest. fresh tells that the cell has neither: it may get the known text.
 func (c *Cell) checkKey(ctx context.Context) (fresh bool, err error) {
-	written, err := c.key.read(ctx)
+	text, err := c.key.read(ctx)
 	if err != nil {
 		return false, err
 	}
 	older, err := c.CheckSeal(ctx, c.upkeepDB.System("whether the master key opens secrets and tokens"))
-	return err == nil && !written && !older, err
+	return err == nil && text == "" && !older, err
 }
 
 // writeKey gives a fresh cell its known text.
 func (c *Cell) writeKey(ctx context.Context) error {
-	if err := c.key.write(ctx, sqlWriteKeyCheck); err != nil {
+	if err := c.key.write(ctx, sqlWriteKeyCheck, c.key.network.text()); err != nil {
 		return err
 	}
 	_, err := c.key.read(ctx) // another process may have been first, with another key
@@ -169,8 +190,8 @@ func (c *Cells) untilAnswered(ctx context.Context, logger *slog.Logger, check fu
 					return check(ctx, one)
 				}()
 				switch {
-				case errors.Is(err, sealed.ErrOtherKey):
-					one.otherKey.Store(true)
+				case errors.Is(err, sealed.ErrOtherKey) || errors.Is(err, errOtherNetwork):
+					one.refusal.Store(new(otherKey(err).Error()))
 					return fmt.Errorf("cell %s: %w", one.Name, otherKey(err))
 				case err == nil || ctx.Err() != nil:
 					return nil //nolint:nilerr // the process stops
@@ -227,5 +248,11 @@ func (c *Cells) Reseal(ctx context.Context, progress func(cell string, so Reseal
 	if err != nil || left > 0 {
 		return all, err
 	}
-	return all, c.Each(func(one *Cell) error { return one.key.write(ctx, sqlResealKeyCheck) })
+	return all, c.Each(func(one *Cell) error {
+		text, err := one.key.read(ctx)
+		if err != nil {
+			return err
+		}
+		return one.key.write(ctx, sqlResealKeyCheck, cmp.Or(text, one.key.network.text()))
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"slices"
 
@@ -60,8 +59,7 @@ func encryptedOrLocal(address string) bool {
 	if err != nil || parsed.Scheme != "http" {
 		return true // checkProvider reports other schemes and malformed addresses
 	}
-	ip, err := netip.ParseAddr(parsed.Hostname())
-	return parsed.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	return local(address)
 }
 
 // doctorProvider checks that the provider knows our app.

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+)
+
+// network is the messaging network of a process.
+type network struct {
+	// simulated marks a `parley dev` with a network on this machine. The databases that it makes belong to that network.
+	simulated bool
+	// here tells that the network is on this machine, so that it is a simulated one.
+	here bool
+}
+
+// The known texts of a cell tell to which network its numbers and messages belong.
+const (
+	realNetwork = "parley"
+	devNetwork  = "parley, made by dev"
+)
+
+// text is the known text of a cell that this process makes.
+func (n network) text() string {
+	if n.simulated {
+		return devNetwork
+	}
+	return realNetwork
+}
+
+// errOtherNetwork refuses a database whose numbers and messages belong to another network.
+var errOtherNetwork = errors.New("the database belongs to another network")
+
+var (
+	errMadeByDev = fmt.Errorf("%w: `parley dev` made it under its published key, so nothing in it is secret. "+
+		"Make another database with `createdb`, and set PARLEY_DATABASE_URL to it", errOtherNetwork)
+	errSimulated = fmt.Errorf("%w: `parley dev` made it, and its numbers are simulated. Make another database with `createdb`, and set "+
+		"PARLEY_DATABASE_URL to it; or set PARLEY_PROVIDER_BASE_URL to a `parley simulator` on this machine", errOtherNetwork)
+	errReal = fmt.Errorf("%w: `parley dev` did not make it, so its messages would go to the simulated network and be lost. "+
+		"Set PARLEY_DATABASE_URL to another database", errOtherNetwork)
+)
+
+// refuses returns why this process must not use a cell with that known text. published tells that the text is under the
+// published key: only `parley dev` uses that.
+func (n network) refuses(text string, published bool) error {
+	switch {
+	case text == devNetwork && !n.here:
+		return errSimulated
+	case text == realNetwork && n.simulated && !published:
+		return errReal
+	default:
+		return nil
+	}
+}
+
+// network is that of PARLEY_PROVIDER_BASE_URL.
+func (c Config) network() network {
+	here := local(c.ProviderURL)
+	return network{simulated: c.Dev && here, here: here}
+}
+
+// local tells whether an address is on this machine.
+func local(address string) bool {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(parsed.Hostname())
+	return parsed.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
