@@ -41,6 +41,9 @@ await() {
 }
 
 began=$SECONDS
+blocks build >"$scratch/build"
+# shellcheck disable=SC1091
+(export GOTOOLCHAIN=local && source "$scratch/build")
 blocks start | sed -E 's|^(.*parley dev)$|exec \1 --addr 127.0.0.1:0|' >"$scratch/start"
 start() {
   # shellcheck disable=SC1091

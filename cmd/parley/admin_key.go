@@ -29,7 +29,7 @@ func (a *admin) keyCreate() *cobra.Command {
 		return one([]string{"id", "api_key"}, key.ID, secret), err
 	})
 	command.Flags().StringVar(&name, "name", "", "what the key is for")
-	command.Flags().StringVar(&expires, "expires-at", "", "the key is refused from this time on")
+	command.Flags().StringVar(&expires, "expires-at", "", "the key is refused from this time on, like 2026-12-31T00:00:00Z")
 	return command
 }
 

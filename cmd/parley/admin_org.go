@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,15 +33,30 @@ func (a *admin) orgCreate() *cobra.Command {
 		if err != nil {
 			return printed{}, err
 		}
+		if err := checkPlan(ctx, cell, draft.Plan); err != nil {
+			return printed{}, err
+		}
 		org, team, err := cell.Orgs.Create(ctx, a.operator(), draft)
 		return one([]string{"id", "team_id"}, org.OrgID, team.ID), err
 	})
 	command.Flags().StringVar(&draft.Name, "name", "", "its name")
-	command.Flags().StringVar(&draft.Plan, "plan", "starter", "its plan")
+	command.Flags().StringVar(&draft.Plan, "plan", "starter", planUsage)
 	command.Flags().StringVar(&draft.TeamName, "team", "", "the name of its first team (default: the organization's)")
-	command.Flags().StringVar(&trialEnds, "trial-ends-at", "", "start as a trial that ends then")
+	command.Flags().StringVar(&trialEnds, "trial-ends-at", "", "start as a trial that ends at this time, like 2026-12-31T00:00:00Z")
 	_ = command.MarkFlagRequired("name") // fails only for an unknown flag
 	return command
+}
+
+// planUsage names the plans that a new database has. An operator can change them in the table plans.
+const planUsage = "free (no API), starter, growth or platform (customers, too), or a plan that you added to the table plans"
+
+// checkPlan names the plans of the cell if it does not have this one.
+func checkPlan(ctx context.Context, cell *app.Cell, name string) error {
+	plans, err := cell.Plans(ctx)
+	if err != nil || slices.Contains(plans, name) {
+		return err
+	}
+	return fmt.Errorf("--plan: there is no plan %q; the plans are %s", name, strings.Join(plans, ", "))
 }
 
 func organizationColumns() []string {
@@ -88,6 +104,9 @@ func (a *admin) orgSet() *cobra.Command {
 		given := command.Flags().Changed
 		if given("plan") {
 			change.Plan = &plan
+			if err := checkPlan(ctx, cell, plan); err != nil {
+				return printed{}, err
+			}
 		}
 		if given("subscription") {
 			state := orgs.Subscription(subscription)
@@ -111,9 +130,9 @@ func (a *admin) orgSet() *cobra.Command {
 		return printed{columns: organizationColumns(), rows: [][]any{organizationRow(changed)}}, err
 	})
 	org.add(command)
-	command.Flags().StringVar(&plan, "plan", "", "its plan")
+	command.Flags().StringVar(&plan, "plan", "", planUsage)
 	command.Flags().StringVar(&subscription, "subscription", "", "trialing, active or inactive")
-	command.Flags().StringVar(&trialEnds, "trial-ends-at", "", "when its trial ends")
+	command.Flags().StringVar(&trialEnds, "trial-ends-at", "", "when its trial ends, like 2026-12-31T00:00:00Z")
 	command.Flags().StringVar(&requireOptIn, "require-opt-in", "", "on or off: marketing templates need an opt-in")
 	command.Flags().StringVar(&stopKeywords, "stop-keywords", "", "words that opt a contact out, separated by commas")
 	return command

@@ -12,8 +12,13 @@ func (p *program) serveCommand() *cobra.Command {
 	var work bool
 	command := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the API",
-		Args:  cobra.NoArgs,
+		Short: "Serve the API, the provider's callbacks and the files of messages",
+		Long: `Serve the API, the provider's callbacks and the files of messages.
+
+Messages are sent, callbacks applied and webhooks delivered by "parley work", or here with --work. Settings are
+environment variables (docs/operations.md); "parley doctor" checks them. The API listens on PARLEY_LISTEN
+(127.0.0.1:8080), /readyz and /metrics on PARLEY_OPERATOR_LISTEN (127.0.0.1:9090).`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return p.runRoles(command, app.Roles{Serve: true, Work: work})
 		},
@@ -25,8 +30,12 @@ func (p *program) serveCommand() *cobra.Command {
 func (p *program) workCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "work",
-		Short: "Do the background work",
-		Args:  cobra.NoArgs,
+		Short: "Send messages, apply callbacks, deliver webhooks, and keep the databases in order",
+		Long: `Send messages, apply callbacks, deliver webhooks, and keep the databases in order.
+
+Run as many of them as there is work for. Settings are those of "parley serve" (docs/operations.md). /readyz and /metrics
+listen on PARLEY_OPERATOR_LISTEN (127.0.0.1:9091).`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return p.runRoles(command, app.Roles{Work: true})
 		},
@@ -48,7 +57,7 @@ func (p *program) runRoles(command *cobra.Command, roles app.Roles) error {
 func (p *program) migrateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the directory and every cell to the current schema; safe to run twice and while the old version serves",
+		Short: "Make or change the tables of all databases; safe to run twice, and while the old version serves",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			cells, err := p.openCells(command.Context(), true)

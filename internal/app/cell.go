@@ -62,7 +62,7 @@ type CellConfig struct {
 	Ring      *sealed.Keyring
 	// Network decides which databases the process may use.
 	Network network
-	Posts     *safehttp.Client
+	Posts   *safehttp.Client
 	// HostRate is how many posts a second an organization makes to one host.
 	HostRate int
 	Provider provider.Port
@@ -148,6 +148,11 @@ func (c *Cell) Migrate(ctx context.Context) (applied, ofQueue int, err error) {
 		return applied, ofQueue, err
 	}
 	return applied, ofQueue, c.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), c.clock.Now())
+}
+
+// Plans are the names of the plans of the cell, smallest first.
+func (c *Cell) Plans(ctx context.Context) ([]string, error) {
+	return postgres.Many[string](ctx, c.upkeepDB.System("names of plans"), `SELECT name FROM plans ORDER BY rate_per_second, name`, nil)
 }
 
 const (

@@ -185,8 +185,9 @@ func TestAdmin_Organizations_ChangesApplyToRequests(t *testing.T) {
 	require.Len(t, listed, 2, "with the neighbour in the second cell")
 	require.Equal(t, []any{"stop", "halt"}, listed[0]["stop_keywords"])
 	require.Equal(t, true, listed[0]["require_opt_in"])
-	require.Contains(t, o.refused("org", "set", "--plan", "gold"), "gold")
-	require.Contains(t, o.refused("org", "create", "--name", "x", "--plan", "gold"), "gold")
+	for _, command := range [][]string{{"org", "set", "--plan", "gold"}, {"org", "create", "--name", "x", "--plan", "gold"}} {
+		require.Contains(t, o.refused(command...), `--plan: there is no plan "gold"; the plans are free, starter, growth, platform`)
+	}
 	require.Contains(t, o.refused("org", "set", "--org", "nonsense", "--plan", "free"), "--org")
 }
 
