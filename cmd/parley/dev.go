@@ -76,7 +76,7 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	if err != nil {
 		return err
 	}
-	config.Dev = true
+	config.Dev, config.LogTraffic = true, true
 	host, err := p.devMedia(ctx, address, &config)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	ingress := a.cells.Ingress(logger, config.TrustedProxies...)
 	a.metrics.Registerer().MustRegister(ingress)
 	a.ingress = ingress
-	if config.Dev {
+	if config.LogTraffic {
 		a.ingress = logCallbacks(ingress, a.cells.Provider, logger)
 	}
 	return a, err
