@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// serving is how the document of a server differs from the contract, which the tests use. Clients are generated from it:
-// they must accept fields and codes that a later version adds.
+// serving is how the document of a server differs from the contract, which the tests use. Clients are generated from the
+// served document: they must accept fields and codes that a later version adds.
 type serving struct {
 	// unserved are the operations that get the member `x-served: false`.
 	unserved map[*yaml.Node]bool

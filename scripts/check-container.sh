@@ -8,7 +8,7 @@
 #    as the image's user, on these files, mounted read-only.
 #
 # Part 3 needs root and the right to make namespaces, because its processes get a network of their own, in which the ports are free, and mounts of
-# their own. All of them end with it.
+# their own. They end when the script ends.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -107,7 +107,7 @@ grep -Eq '^main +0$' "$scratch/second" || fail "$(cat "$scratch/second")"
 run drop
 restart
 answers
-diagnosis=$(parley doctor)
+diagnosis=$(parley doctor) || fail "parley doctor finds fault: $diagnosis"
 if grep -Ev '^(ok  |WARN (provider|durability|standby))' <<<"$diagnosis"; then
   fail "parley doctor finds fault"
 fi

@@ -52,7 +52,7 @@ func (a *admin) jobsRetry() *cobra.Command {
 		if _, err := strconv.Atoi(id); err == nil && name == "" && cells.Count() > 1 {
 			return printed{}, errors.New("two cells may have a job of the same number: choose the cell with --cell")
 		}
-		if err := cells.Check(name); err != nil {
+		if err := cells.CheckName(name); err != nil {
 			return printed{}, err
 		}
 		retried := false

@@ -78,7 +78,11 @@ func (a *admin) orgList() *cobra.Command {
 			all, err := cell.Orgs.List(ctx)
 			for _, org := range all {
 				if org.FrozenAt != nil {
-					if home, err := cells.Of(ctx, org.OrgID); err != nil || home != cell {
+					home, err := cells.Directory.HomeOf(ctx, org.OrgID)
+					if err != nil {
+						return err
+					}
+					if home.Cell != cell.Name {
 						continue // the copy that a move left, until it is purged
 					}
 				}

@@ -263,8 +263,9 @@ func (c *Cells) ForNew(ctx context.Context) (*Cell, error) {
 	return c.named(name)
 }
 
-// Check returns an error if a command names a cell that the settings do not have. An empty name is that of no cell.
-func (c *Cells) Check(name string) error {
+// CheckName returns an error if a command names a cell that the settings do not have. An empty name is accepted: no cell was
+// chosen.
+func (c *Cells) CheckName(name string) error {
 	if name == "" {
 		return nil
 	}
@@ -298,9 +299,10 @@ func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 		if err := c.Directory.ExpireQuarantine(ctx); err != nil {
 			logger.ErrorContext(ctx, "quarantine.not_expired", "error", err)
 		}
-		err = c.Each(func(one *Cell) error { return c.reopenFrozen(ctx, one, logger) })
-		if err != nil {
-			logger.ErrorContext(ctx, "organizations.not_reopened", "error", err)
+		for name, one := range c.all {
+			if err := c.reopenFrozen(ctx, one, logger); err != nil {
+				logger.ErrorContext(ctx, "organizations.not_reopened", "cell", name, "error", err)
+			}
 		}
 		if resolved > 0 {
 			logger.InfoContext(ctx, "directory.settled", "routes", resolved)

@@ -54,7 +54,10 @@ func (d database) problem(ctx context.Context) *problem {
 			fix: "have " + d.setting + " lead to PostgreSQL itself: docs/operations.md, \"Poolers\"",
 		}
 	case postgres.Denied(err):
-		return &problem{found: "the database refuses the user or the password", fix: "correct " + d.setting, cause: err}
+		return &problem{
+			found: "the database does not let this user in", cause: err, unknown: true,
+			fix: "correct the user or the password in " + d.setting + ", or pg_hba.conf",
+		}
 	case err != nil:
 		return &problem{found: "the database does not answer", fix: "start PostgreSQL or correct " + d.setting, cause: err, unknown: true}
 	case pending == 1:

@@ -40,7 +40,8 @@ func logCallbacks(ingress http.Handler, parser provider.Callbacks, logger *slog.
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLoggedCallback))
 		if err != nil {
-			return // the client closed the connection, or sent far too much
+			http.Error(w, "The callback is too large, or its body was cut off.", http.StatusRequestEntityTooLarge)
+			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answered := &answered{ResponseWriter: w, status: http.StatusOK}
@@ -65,6 +66,9 @@ func (a *answered) WriteHeader(status int) {
 	a.status = status
 	a.ResponseWriter.WriteHeader(status)
 }
+
+// Unwrap returns the server's own writer.
+func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // tell says in a few words what a notification is about.
 func tell(n provider.Notification) string {

@@ -48,7 +48,7 @@ type status struct {
 	// ready without it: it serves the keys that it has cached.
 	Directory string `json:"directory,omitempty"`
 	// Warnings do not keep the process from being ready.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings map[string]string `json:"warnings,omitempty"`
 }
 
 const ready = "ready"
@@ -65,7 +65,7 @@ func writeJSON(w http.ResponseWriter, code int, body status) {
 func (c *Cells) health(ctx context.Context) status {
 	var mu sync.Mutex
 	var asked sync.WaitGroup
-	found := status{Status: ready, Version: Version, Cells: map[string]string{}}
+	found := status{Status: ready, Version: Version, Cells: map[string]string{}, Warnings: map[string]string{}}
 	if !c.directoryShared {
 		asked.Go(func() {
 			found.Directory = ready
@@ -84,12 +84,11 @@ func (c *Cells) health(ctx context.Context) status {
 			defer mu.Unlock()
 			found.Cells[name] = state
 			if warning != "" {
-				found.Warnings = append(found.Warnings, warning)
+				found.Warnings[name] = warning
 			}
 		})
 	}
 	asked.Wait()
-	slices.Sort(found.Warnings)
 	return found
 }
 
@@ -99,7 +98,7 @@ func (c *Cell) unworked(ctx context.Context) string {
 	if err != nil || worked {
 		return ""
 	}
-	return "cell " + c.Name + ": " + noWorker + ": " + startWorker
+	return noWorker + ": " + startWorker
 }
 
 const (
@@ -137,11 +136,10 @@ func (c *Cells) keepWatch(ctx context.Context, work bool, logger *slog.Logger) {
 		if found.Directory != "" && found.Directory != ready {
 			logger.WarnContext(ctx, "directory.not_ready", "reason", found.Directory)
 		}
-		for _, warning := range found.Warnings {
-			if work {
-				break
+		for name, warning := range found.Warnings {
+			if !work {
+				logger.WarnContext(ctx, "cell.not_worked", "cell", name, "reason", warning)
 			}
-			logger.WarnContext(ctx, "cell.not_worked", "reason", warning)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (c *Cell) freeze(ctx context.Context, org orgs.ID) (frozen bool, err error)
 		return tx.Exec(ctx, sqlFreeze, postgres.Args{"org": org, "now": c.clock.Now()})
 	})
 	if err != nil {
-		return false, err
+		return errors.Is(err, postgres.ErrUnanswered), err // then it may be frozen; opening it does no harm
 	}
 	if err := c.awaitSystemTransactions(ctx); err != nil {
 		return true, err
@@ -219,7 +219,7 @@ func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64, by audit.Prin
 		}
 		opened, err := tx.Exec(ctx, sqlOpen, postgres.Args{"epoch": epoch})
 		if err == nil && opened == 0 {
-			err = fmt.Errorf("cell %s has no copy of the organization that epoch %d may open", c.Name, epoch)
+			err = fmt.Errorf("cell %s: the organization is missing, or was opened under an epoch after %d", c.Name, epoch)
 		}
 		if err == nil {
 			err = c.RestoreTx(ctx, tx)

@@ -15,7 +15,8 @@ type network struct {
 	here bool
 }
 
-// The known texts of a cell tell to which network its numbers and messages belong.
+// The known texts of a cell. devNetwork marks a cell that `parley dev` made on a simulated network; every other cell has
+// realNetwork, also one that `serve` made with a simulator.
 const (
 	realNetwork = "parley"
 	devNetwork  = "parley, made by dev"

@@ -28,7 +28,8 @@ FROM organizations
 WHERE frozen_at IS NOT NULL
 ORDER BY org_id`
 
-// frozen returns the organizations that are frozen in the cell where they live.
+// frozen returns the organizations that are frozen in the cell where they live, and an error for those of which the
+// directory does not say where.
 func (c *Cells) frozen(ctx context.Context, in *Cell) ([]frozenOrg, error) {
 	copies, err := postgres.Many[frozenOrg](ctx, in.upkeepDB.System("frozen organizations"), sqlFrozen, nil)
 	if err != nil {
@@ -36,19 +37,21 @@ func (c *Cells) frozen(ctx context.Context, in *Cell) ([]frozenOrg, error) {
 	}
 	var here []frozenOrg
 	for _, one := range copies {
-		home, err := c.Directory.HomeOf(ctx, one.OrgID)
-		if err != nil {
-			return nil, err
-		}
-		if home.Cell == in.Name {
+		home, unknown := c.Directory.HomeOf(ctx, one.OrgID)
+		if unknown != nil {
+			err = errors.Join(err, fmt.Errorf("organization %s: %w", one.OrgID, unknown))
+		} else if home.Cell == in.Name {
 			here = append(here, one)
 		}
 	}
-	return here, nil
+	return here, err
 }
 
 // reopenFrozen opens the organizations of a cell whose move has died.
 func (c *Cells) reopenFrozen(ctx context.Context, in *Cell, logger *slog.Logger) error {
+	if !in.hasKey() {
+		return nil // nothing is done in the cell yet
+	}
 	here, err := c.frozen(ctx, in)
 	for _, one := range here {
 		failed := c.Directory.Alone(ctx, one.OrgID, func(ctx context.Context) error {
@@ -61,9 +64,10 @@ func (c *Cells) reopenFrozen(ctx context.Context, in *Cell, logger *slog.Logger)
 			}
 			return err
 		})
-		if !errors.Is(failed, postgres.ErrBusy) { // a process is moving it
-			err = errors.Join(err, failed)
+		if errors.Is(failed, postgres.ErrBusy) {
+			continue // a process is moving it
 		}
+		err = errors.Join(err, failed)
 	}
 	return err
 }
@@ -106,6 +110,9 @@ func doctorMoves(ctx context.Context, config Config) []Finding {
 		return err
 	})
 	finding := Finding{Name: "moves", Found: "no organization is closed by a move that ended early"}
+	if errors.Is(err, directory.ErrUnknown) {
+		return []Finding{{Name: finding.Name, Found: oneLine(err), Fix: "compare the directory with the cell: one of them may be an old backup"}}
+	}
 	if err != nil {
 		return nil // the checks of the databases reported it
 	}

@@ -155,13 +155,14 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 		tasks.Go(func() { c.keepQuota(ctx, a.logger) })
 		if work {
 			tasks.Go(func() { c.keepCounting(ctx, a.logger) })
-			tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
 			tasks.Go(func() {
 				select {
-				case <-c.keyed:
-					c.keepWorking(ctx, a.logger)
 				case <-ctx.Done():
+					return
+				case <-c.keyed:
 				}
+				tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
+				c.keepWorking(ctx, a.logger)
 			})
 		}
 		logs.Go(c.Logs.Run)

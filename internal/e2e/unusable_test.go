@@ -127,7 +127,7 @@ func TestNoWorker_WarnedUntilOneRuns(t *testing.T) {
 		require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 		return string(got.body)
 	}
-	require.Contains(t, ready(), "cell main: "+warning+": run `parley work`")
+	require.Contains(t, ready(), `"main":"`+warning+": run `parley work`")
 	diagnosis := proc.Run(t, f.settings(), "doctor")
 	require.Equal(t, 0, diagnosis.Code, diagnosis.Stdout)
 	require.Contains(t, diagnosis.Stdout, "WARN worker: "+warning+" → run `parley work`\n")

@@ -2,6 +2,7 @@ package simulator_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,11 +33,12 @@ func TestCallbacks_Delay_FirstPostIsLater(t *testing.T) {
 func TestCallbacks_Log_TellsTheFateOfEachPost(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
-		answer := http.StatusInternalServerError
-		f.status = func(post) int { return answer }
+		var answer atomic.Int64
+		answer.Store(http.StatusInternalServerError)
+		f.status = func(post) int { return int(answer.Load()) }
 		f.control("inbound", object{"from": ada, "text": object{"body": "first"}})
 		f.advance(1500 * time.Millisecond)
-		answer = http.StatusOK
+		answer.Store(http.StatusOK)
 		f.advance(time.Minute)
 		f.control("settings", object{"drop": 1})
 		f.control("inbound", object{"from": ada, "text": object{"body": "second"}})

@@ -2,6 +2,7 @@ package simulator_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,8 +24,9 @@ func (f *fixture) tick() (status any, callback object) {
 func TestTicks_UsersMessage_FollowTheCallback(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
-		answer := http.StatusServiceUnavailable
-		f.status = func(post) int { time.Sleep(100 * time.Millisecond); return answer }
+		var answer atomic.Int64
+		answer.Store(http.StatusServiceUnavailable)
+		f.status = func(post) int { time.Sleep(100 * time.Millisecond); return int(answer.Load()) }
 		id := f.control("inbound", object{"from": ada})["id"]
 		status, callback := f.tick()
 		require.Equal(t, "waiting", status, "the callback is not answered")
@@ -36,7 +38,7 @@ func TestTicks_UsersMessage_FollowTheCallback(t *testing.T) {
 		f.advance(1200 * time.Millisecond)
 		_, callback = f.tick()
 		require.InDelta(t, 2, callback["attempt"], 0)
-		answer = http.StatusOK
+		answer.Store(http.StatusOK)
 		f.advance(5 * time.Second)
 		status, callback = f.tick()
 		require.Equal(t, "delivered", status)

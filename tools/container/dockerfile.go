@@ -106,8 +106,11 @@ func (d *dockerfile) checkGo(directory string) error {
 		return err
 	}
 	found := regexp.MustCompile(`(?m)^go (\S+)$`).FindSubmatch(module)
-	if found == nil || !strings.HasPrefix(d.bases[0]+"-", "golang:"+string(found[1])+"-") {
-		return fmt.Errorf("Dockerfile: the build stage must use the Go version of go.mod, %q; it starts from %s", found, d.bases[0])
+	if found == nil {
+		return fmt.Errorf("go.mod: no line `go VERSION`")
+	}
+	if !strings.HasPrefix(d.bases[0]+"-", "golang:"+string(found[1])+"-") {
+		return fmt.Errorf("Dockerfile: the build stage must use the Go version of go.mod, %s; it starts from %s", found[1], d.bases[0])
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func ByUser(id fmt.Stringer) Principal { return Principal{Kind: User, ID: id.Str
 // Operator is the principal of the commands of `parley admin`, for work in which no person is named.
 func Operator() Principal { return Principal{Kind: System, ID: "parley admin"} }
 
-// Service is the principal of background work that nobody asked for.
+// Service is the principal of background work that no person started.
 func Service() Principal { return Principal{Kind: System, ID: "parley"} }
 
 // OperatorNamed is the principal of the commands of `parley admin` that a person runs.

@@ -40,7 +40,10 @@ func (s *Service) TeamTx(ctx context.Context, tx *postgres.Tx, given *TeamID) (T
 	if err != nil {
 		return TeamID{}, err
 	}
-	if len(teams) != 1 {
+	if len(teams) == 0 {
+		return TeamID{}, fault.Missing("team_id")
+	}
+	if len(teams) > 1 {
 		return TeamID{}, chooseTeam(teams)
 	}
 	return teams[0].ID, nil

@@ -31,7 +31,9 @@ func readInput(c *call) error {
 	if err := readQuery(c); err != nil {
 		return err
 	}
-	if c.request.ContentLength == 0 && !operation.BodyRequired || operation.Body == nil && operation.Method != http.MethodPost {
+	// A POST without a body in the contract is read too, so that refuseUnwanted can name unknown fields.
+	reads := operation.Body != nil || operation.Method == http.MethodPost && len(operation.BodyTypes) == 0
+	if !reads || c.request.ContentLength == 0 && !operation.BodyRequired {
 		return nil
 	}
 	if err := checkMediaType(c.request.Header); err != nil {
@@ -111,7 +113,10 @@ func decode[T any](c *call) (T, error) {
 		}
 	}
 	if c.request.Method == http.MethodPost {
-		document = document.WithoutNulls(c.route.operation.Body)
+		var err error
+		if document, err = document.WithoutNulls(c.route.operation.Body); err != nil {
+			return none, err
+		}
 	}
 	if err := document.Check(c.route.operation.Body); err != nil {
 		return none, unchangeable(c, err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,11 +91,21 @@ func TestPost_NullForAnOptionalField_IsNotGiven(t *testing.T) {
 	made := client.Post(t, number+"/contacts", `{"phone_number":"+14155550101","bsuid":null,"name":null,"email":null,"metadata":null}`)
 	require.Equal(t, 201, made.Status, "%s", made.Body)
 	require.Nil(t, made.Data(t)["name"])
+	plain := client.Post(t, "/customers", `{"name":"Plain","metadata":null}`).Data(t)
+	s.Clock.Move(time.Second)
+	cleared := client.Do(t, http.MethodPatch, "/customers/"+plain["id"].(string), `{"metadata":null}`).Data(t)
+	require.Equal(t, plain["updated_at"], cleared["updated_at"], "there was none to clear")
 	kept := client.Post(t, "/customers", `{"name":"Acme","email":null,"metadata":{"a":null}}`).Data(t)
 	require.Equal(t, map[string]any{"a": nil}, kept["metadata"], "inside of metadata null is a value")
 	sent := client.Post(t, number+"/messages",
 		`{"messaging_product":"chat","to":"+14155550101","recipient":null,"context":null,"type":"text","text":{"body":"Hello"}}`)
 	require.Equal(t, 202, sent.Status, "%s", sent.Body)
+	deep := client.Post(t, number+"/messages", `{"messaging_product":"chat","to":"+14155550101","type":"template","template":
+		{"name":"hello","language":{"code":"en","policy":null},"components":null}}`)
+	require.NotEqual(t, "invalid_field_value", deep.Code(), "also inside of the content: %s", deep.Body)
+	image := client.Post(t, number+"/messages", `{"messaging_product":"chat","to":"+14155550101","type":"image","image":
+		{"id":null,"link":"https://example.com/a.png","caption":null}}`)
+	require.Equal(t, 202, image.Status, "%s", image.Body)
 	replayed := client.Post(t, "/webhook_deliveries/replay", `{"subscription_id":null,"dry_run":null}`)
 	require.Equal(t, 200, replayed.Status, "%s", replayed.Body)
 

@@ -51,6 +51,12 @@ func (a *API) decodeSend(c *call) (sendBody, error) {
 	if err != nil {
 		return sendBody{}, err
 	}
+	kind, _ := document.Value()["type"].(string) // a receipt has none
+	if schema := a.sends[kind]; schema != nil {
+		if document, err = document.WithoutNulls(schema); err != nil {
+			return sendBody{}, err
+		}
+	}
 	if err := a.checkSend(document); err != nil {
 		return sendBody{}, err
 	}
@@ -67,8 +73,6 @@ func (a *API) checkSend(document jsonin.Document) error {
 	if !slices.Contains(sendTypes, kind) {
 		return fault.Invalid("type", "must be one of "+strings.Join(sendTypes, ", "))
 	}
-	document = document.WithoutNulls(a.sends[kind])
-	body = document.Value()
 	err := document.Check(a.sends[kind])
 	if fault.Of(err) != fault.MissingRequiredField && body["to"] == nil && body["recipient"] == nil {
 		if _, given := body["to"]; !given {

@@ -55,7 +55,7 @@ func sameNumber(one, other json.Number) bool {
 // Metadata removes the whitespace between the tokens of a caller's free-form object, changes
 // nothing else, and refuses an object that is then too large.
 func Metadata(given json.RawMessage) (json.RawMessage, error) {
-	if given == nil {
+	if given == nil || string(given) == "null" {
 		return nil, nil
 	}
 	var buffer bytes.Buffer

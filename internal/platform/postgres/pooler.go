@@ -27,10 +27,13 @@ func (db *DB) Pooler(ctx context.Context) (found Pooler, err error) {
 	}
 	defer release()
 	var pid uint32
-	var timeout string
-	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), setting FROM pg_settings WHERE name = 'lock_timeout'`).Scan(&pid, &timeout)
+	var kept bool
+	err = conn.QueryRow(ctx, `
+SELECT pg_backend_pid(), source IN ('client', 'session')
+FROM pg_settings
+WHERE name = 'lock_timeout'`).Scan(&pid, &kept)
 	found.Between = pid != conn.Conn().PgConn().PID()
-	found.Drops = timeout != db.pool.Config().ConnConfig.RuntimeParams["lock_timeout"]
+	found.Drops = !kept
 	return found, db.classify(err)
 }
 

@@ -317,7 +317,7 @@ func (db *DB) awaitOpened(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return fault.Unavailable(time.Second, errors.New("the database is not in use yet"))
+		return fault.Unavailable(time.Second, errors.New("the pool is closed until the master key was checked"))
 	}
 }
 
