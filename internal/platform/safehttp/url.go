@@ -30,6 +30,9 @@ func (c *Client) parse(raw string) (*url.URL, error) {
 	g := c.guard
 	switch {
 	case u.Scheme == "http" && c.allowHTTP:
+		if !plainHost(strings.ToLower(u.Hostname()), c.plain) {
+			return nil, errors.New("must use https: plain http is only for localhost and addresses of this machine")
+		}
 		g = c.plain
 	case u.Scheme != "https":
 		return nil, errors.New("must use https")
@@ -44,6 +47,15 @@ func (c *Client) parse(raw string) (*url.URL, error) {
 		return nil, err
 	}
 	return u, checkHost(u, g)
+}
+
+// plainHost tells whether a host may be called without TLS: an address that is allowed, or localhost. What another name
+// leads to is known only when it is called.
+func plainHost(host string, g guard) bool {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return g.permits(addr)
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // checkText refuses texts that parsers read differently.

@@ -88,7 +88,7 @@ func TestCheckURL_AllowedByTheOperator_Accepted(t *testing.T) {
 		"plain http": {
 			Config{AllowNetworks: loopbacks, AllowHTTP: true},
 			[]string{"http://127.0.0.1:8080/", "http://localhost:9000/hook", "http://[::1]:8080/", "https://8.8.8.8/", "http://localhost/"},
-			[]string{"http://8.8.8.8/", "http://10.0.0.1/", "http://[2606:4700::1111]/", "ftp://127.0.0.1/", "http://user@127.0.0.1:8080/"},
+			[]string{"http://8.8.8.8/", "http://10.0.0.1/", "http://[2606:4700::1111]/", "ftp://127.0.0.1/", "http://user@127.0.0.1:8080/", "http://example.com/", "http://zz.invalid/"},
 		},
 		"plain http to nobody": {
 			Config{AllowHTTP: true},
