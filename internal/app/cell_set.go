@@ -286,8 +286,8 @@ const (
 	resolveTimeout = 30 * time.Second
 )
 
-// keepDirectory resolves the claims, and opens the organizations, that processes left behind when they died. It deletes
-// quarantined callbacks that have expired. It does so each minute until ctx ends.
+// keepDirectory resolves the claims that processes left open when they died, and deletes quarantined
+// callbacks that have expired, each minute until ctx ends.
 func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 	every(ctx, resolveEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
@@ -298,11 +298,6 @@ func (c *Cells) keepDirectory(ctx context.Context, logger *slog.Logger) {
 		}
 		if err := c.Directory.ExpireQuarantine(ctx); err != nil {
 			logger.ErrorContext(ctx, "quarantine.not_expired", "error", err)
-		}
-		for name, one := range c.all {
-			if err := c.reopenFrozen(ctx, one, logger); err != nil {
-				logger.ErrorContext(ctx, "organizations.not_reopened", "cell", name, "error", err)
-			}
 		}
 		if resolved > 0 {
 			logger.InfoContext(ctx, "directory.settled", "routes", resolved)

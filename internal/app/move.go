@@ -255,7 +255,7 @@ func (c *Cells) purgeMoved(ctx context.Context, from *Cell) (purged int, err err
 			return purged, err
 		}
 		if home.Cell == from.Name {
-			continue // reopenFrozen opens it
+			continue // keepOpen opens it
 		}
 		// A move back to this cell must not meet the purge.
 		err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {

@@ -47,11 +47,19 @@ func (c *Cells) frozen(ctx context.Context, in *Cell) ([]frozenOrg, error) {
 	return here, err
 }
 
+// keepOpen opens the organizations of a cell whose move has died, each minute until ctx ends.
+func (c *Cells) keepOpen(ctx context.Context, in *Cell, logger *slog.Logger) {
+	every(ctx, resolveEvery, func() {
+		ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+		defer cancel()
+		if err := c.reopenFrozen(ctx, in, logger); err != nil && ctx.Err() == nil {
+			logger.ErrorContext(ctx, "organizations.not_reopened", "cell", in.Name, "error", err)
+		}
+	})
+}
+
 // reopenFrozen opens the organizations of a cell whose move has died.
 func (c *Cells) reopenFrozen(ctx context.Context, in *Cell, logger *slog.Logger) error {
-	if !in.hasKey() {
-		return nil // nothing is done in the cell yet
-	}
 	here, err := c.frozen(ctx, in)
 	for _, one := range here {
 		failed := c.Directory.Alone(ctx, one.OrgID, func(ctx context.Context) error {

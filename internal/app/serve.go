@@ -162,6 +162,7 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 				case <-c.keyed:
 				}
 				tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
+				tasks.Go(func() { a.cells.keepOpen(ctx, c, a.logger) })
 				c.keepWorking(ctx, a.logger)
 			})
 		}
