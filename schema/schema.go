@@ -53,7 +53,7 @@ func Tenant() []string {
 		"webhook_attempts", "webhook_replays", "contacts", "contact_keys", "contact_labels", "templates", "template_syncs",
 		"conversations", "conversation_labels",
 		"messages", "message_states", "send_attempts", "provider_messages", "parked_statuses", "receipts", "send_pairs",
-		"media_downloads", "media_deletions",
+		"library_files", "media_waiting", "media_uploads", "media_downloads", "media_deletions",
 		"callbacks", "callback_items",
 		"lanes_moving", "lane_rows_moving", "lane_keys_moving", "lane_faults_moving",
 	}
@@ -67,12 +67,12 @@ func LockOrder() []string {
 	return []string{
 		"organizations", "idempotency_keys", "idempotency_leases", "lanes",
 		"lanes_moving", "lane_rows_moving", "lane_keys_moving", "lane_faults_moving",
-		"quota_usage", "api_keys", "teams", "users", "team_members", "labels", "customers",
+		"quota_usage", "api_keys", "teams", "users", "team_members", "labels", "library_files", "customers",
 		"webhook_subscriptions", "webhook_secrets", "webhook_replays",
 		"contact_keys by hash", "contacts", "contact_keys", "contact_labels", "conversations", "conversation_labels",
 		"template_syncs", "templates", "accounts",
 		"messages", "message_states", "receipts", "parked_statuses", "send_attempts", "provider_messages", "send_pairs",
-		"media_downloads", "media_deletions",
+		"media_waiting", "media_uploads", "media_downloads", "media_deletions",
 		"events", "webhook_deliveries", "webhook_attempts", "callbacks", "callback_items",
 		"audit_log", "api_log", "lanes to arm",
 	}

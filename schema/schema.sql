@@ -437,6 +437,17 @@ CREATE TABLE public.lanes_moving (
     blocked_until timestamp with time zone
 );
 
+CREATE TABLE public.library_files (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    team_id uuid NOT NULL,
+    type text NOT NULL,
+    mime_type text NOT NULL,
+    size bigint NOT NULL,
+    filename text,
+    key text NOT NULL COLLATE pg_catalog."C"
+);
+
 CREATE TABLE public.master_key_check (
     only_row boolean DEFAULT true NOT NULL,
     sealed bytea NOT NULL,
@@ -463,6 +474,23 @@ CREATE TABLE public.media_downloads (
     tries smallint DEFAULT 0 NOT NULL,
     event bytea,
     waits_until timestamp with time zone
+);
+
+CREATE TABLE public.media_uploads (
+    org_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    file_id uuid NOT NULL,
+    provider_media_id text NOT NULL,
+    uploaded_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.media_waiting (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    files json NOT NULL,
+    priority smallint NOT NULL,
+    tries smallint DEFAULT 0 NOT NULL
 );
 
 CREATE TABLE public.message_states (
@@ -1061,6 +1089,12 @@ ALTER TABLE ONLY public.lanes_moving
 ALTER TABLE ONLY public.lanes
     ADD CONSTRAINT lanes_pkey PRIMARY KEY (lane_id);
 
+ALTER TABLE ONLY public.library_files
+    ADD CONSTRAINT library_files_org_id_key_key UNIQUE (org_id, key);
+
+ALTER TABLE ONLY public.library_files
+    ADD CONSTRAINT library_files_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.master_key_check
     ADD CONSTRAINT master_key_check_pkey PRIMARY KEY (only_row);
 
@@ -1069,6 +1103,12 @@ ALTER TABLE ONLY public.media_deletions
 
 ALTER TABLE ONLY public.media_downloads
     ADD CONSTRAINT media_downloads_pkey PRIMARY KEY (org_id, id);
+
+ALTER TABLE ONLY public.media_uploads
+    ADD CONSTRAINT media_uploads_pkey PRIMARY KEY (org_id, account_id, file_id);
+
+ALTER TABLE ONLY public.media_waiting
+    ADD CONSTRAINT media_waiting_pkey PRIMARY KEY (org_id, id);
 
 ALTER TABLE ONLY public.message_states
     ADD CONSTRAINT message_states_pkey PRIMARY KEY (org_id, id);
@@ -1397,6 +1437,9 @@ ALTER TABLE ONLY public.customers
 
 ALTER TABLE ONLY public.labels
     ADD CONSTRAINT labels_org_id_team_id_fkey FOREIGN KEY (org_id, team_id) REFERENCES public.teams(org_id, id);
+
+ALTER TABLE ONLY public.library_files
+    ADD CONSTRAINT library_files_org_id_team_id_fkey FOREIGN KEY (org_id, team_id) REFERENCES public.teams(org_id, id);
 
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_plan_fkey FOREIGN KEY (plan) REFERENCES public.plans(name);

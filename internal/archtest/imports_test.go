@@ -39,13 +39,14 @@ func domain() map[string][]string {
 		"callbacks":         {"orgs", "accounts", "audit"},
 		"templates":         {"orgs", "accounts"},
 		"media":             {"orgs", "accounts"},
+		"library":           {"orgs", "media"},
 		"webhooks":          {"orgs", "accounts", "events", "audit"},
 		"contacts":          {"orgs", "accounts", "labels", "events", "contacts/identity"},
 		"contacts/identity": {},
 		"messages/content":  {},
 		// A status finds its number's callbacks: messages ask whether one still waits.
 		"messages": {
-			"orgs", "accounts", "customers", "templates", "contacts", "conversations", "callbacks", "media", "events", "quota",
+			"orgs", "accounts", "customers", "templates", "contacts", "conversations", "callbacks", "media", "library", "events", "quota",
 			"messages/content",
 		},
 		"conversations": {"orgs", "accounts", "contacts", "labels", "events", "audit"},

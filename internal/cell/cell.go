@@ -19,6 +19,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/customers"
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/domain/labels"
+	"github.com/parley-chat/parley/internal/domain/library"
 	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -64,6 +65,7 @@ type Cell struct {
 	Webhooks      *webhooks.Service
 	Callbacks     *callbacks.Service
 	Media         *media.Service
+	Library       *library.Service
 	Messages      *messages.Service
 	Idempotency   *idempotency.Store
 }
@@ -159,12 +161,13 @@ func New(deps Deps) (*Cell, error) {
 // wire creates the messages, and tells services what others do for them.
 func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 	c.Media = media.New(media.Deps{
-		Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Accounts: c.Accounts, Provider: deps.Provider, Bucket: deps.Bucket,
+		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Accounts: c.Accounts, Provider: deps.Provider, Bucket: deps.Bucket,
 		BaseURL: deps.MediaURL, Logger: deps.Logger,
 	})
+	c.Library = library.New(c.DB, c.Clock, c.Orgs, c.Media)
 	c.Messages = messages.New(messages.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Lanes: c.Lanes, Orgs: c.Orgs, Accounts: c.Accounts, Templates: c.Templates,
-		Contacts: c.Contacts, Conversations: c.Conversations, Callbacks: c.Callbacks, Media: c.Media, Events: c.Events,
+		Contacts: c.Contacts, Conversations: c.Conversations, Callbacks: c.Callbacks, Media: c.Media, Library: c.Library, Events: c.Events,
 		Quota:    c.Quota,
 		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
 	})
@@ -180,7 +183,7 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 	})
 	c.Accounts.OnPurge(
 		c.Messages.Purge, c.Media.Purge, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
-		c.Callbacks.PurgeStored, c.Callbacks.PurgeItems, c.Webhooks.PurgeNumber,
+		c.Callbacks.PurgeStored, c.Callbacks.PurgeItems, c.Webhooks.PurgeNumber, c.Media.PurgeWaiting, c.Media.PurgeUploads,
 	)
 }
 

@@ -1,5 +1,6 @@
-// Package media fetches the files of received messages from the provider into the bucket, in a lane
-// for each number. Package messages owns the messages and records their events.
+// Package media carries files between the provider and the bucket, in a lane for each number: it fetches the files
+// of received messages, and uploads library files that messages are sent with. Package messages owns the messages
+// and records their events.
 package media
 
 import (
@@ -56,9 +57,14 @@ type Outcome struct {
 	Event     []byte
 }
 
-// Owner writes outcomes to the messages and records the events that waited. It returns the messages
-// that do not exist any more: their files are deleted.
-type Owner func(ctx context.Context, tx *postgres.Tx, of accounts.Account, outcomes []Outcome) (gone []ids.Any, err error)
+// Owner is the package that owns the messages.
+type Owner struct {
+	// Files writes outcomes of downloads to the messages and records the events that waited. It returns the
+	// messages that do not exist any more: their files are deleted.
+	Files func(ctx context.Context, tx *postgres.Tx, of accounts.Account, outcomes []Outcome) (gone []ids.Any, err error)
+	// Sends gets the messages whose library files were uploaded, or cannot be.
+	Sends func(ctx context.Context, tx *postgres.Tx, of accounts.Account, released []Released) error
+}
 
 const (
 	// waitsFor is how long an event waits for its file. ReleaseLate runs every 20 s and looks ahead

@@ -18,9 +18,9 @@ func TestDisposition_HostileNames_ShortAndPlain(t *testing.T) {
 		"fdp.\u202eexe":          `attachment; filename=fdp.exe`,
 		"/":                      `attachment`,
 	} {
-		require.Equal(t, want, disposition(name), "%q", name)
+		require.Equal(t, want, Disposition(name), "%q", name)
 	}
-	long := disposition(strings.Repeat("😀", 30_000) + ".pdf")
+	long := Disposition(strings.Repeat("😀", 30_000) + ".pdf")
 	require.Less(t, len(long), 4_000)
 	require.True(t, strings.HasSuffix(long, ".pdf"))
 	require.Equal(t, "application/octet-stream", contentType("image/"+strings.Repeat("A", 3_000)))

@@ -3,8 +3,11 @@ package media
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -19,7 +22,7 @@ import (
 
 // Service is the files of one cell.
 type Service struct {
-	work     *postgres.DB
+	db, work *postgres.DB
 	clock    clock.Clock
 	lanes    *lanes.Lanes
 	accounts *accounts.Service
@@ -28,12 +31,14 @@ type Service struct {
 	base     string
 	logger   *slog.Logger
 	owner    Owner
+	// uploads joins uploads of the same file for the same number.
+	uploads singleflight.Group
 }
 
 // Deps are the dependencies of the service.
 type Deps struct {
-	// Work is the pool of background work.
-	Work     *postgres.DB
+	// DB is the pool of requests, Work that of background work.
+	DB, Work *postgres.DB
 	Clock    clock.Clock
 	Lanes    *lanes.Lanes
 	Accounts *accounts.Service
@@ -48,14 +53,14 @@ type Deps struct {
 // New builds the service.
 func New(deps Deps) *Service {
 	s := &Service{
-		work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, accounts: deps.Accounts, provider: deps.Provider,
+		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, accounts: deps.Accounts, provider: deps.Provider,
 		bucket: deps.Bucket, base: deps.BaseURL, logger: deps.Logger,
 	}
 	lanes.Register(s.lanes, s.kind())
 	return s
 }
 
-// OwnedBy sets the function that gets the outcomes of downloads. Only wiring calls it.
+// OwnedBy sets who gets the outcomes of downloads and uploads. Only wiring calls it.
 func (s *Service) OwnedBy(owner Owner) { s.owner = owner }
 
 // Stores tells whether files are stored at all.
@@ -117,7 +122,7 @@ func (s *Service) releaseTx(ctx context.Context, tx *postgres.Tx, of accounts.ID
 		return 0, err
 	}
 	outcomes := postgres.Each(late, func(d download) Outcome { return d.outcome(Late) })
-	if _, err := s.owner(ctx, tx, account, outcomes); err != nil {
+	if _, err := s.owner.Files(ctx, tx, account, outcomes); err != nil {
 		return 0, err
 	}
 	return len(late), releaseWaiting(ctx, tx, late)
@@ -126,6 +131,45 @@ func (s *Service) releaseTx(ctx context.Context, tx *postgres.Tx, of accounts.ID
 // DeleteTx has files deleted from the bucket.
 func (s *Service) DeleteTx(ctx context.Context, tx *postgres.Tx, keys []string) error {
 	return insertDeletions(ctx, tx, keys, s.clock.Now())
+}
+
+// DeleteLaterTx has a file deleted from the bucket at that time.
+func (s *Service) DeleteLaterTx(ctx context.Context, tx *postgres.Tx, key string, at time.Time) error {
+	return insertDeletions(ctx, tx, []string{key}, at)
+}
+
+// abandonedAfter is when a stored file that nobody kept is deleted. It is longer than storing it may take.
+const abandonedAfter = time.Hour
+
+// Store writes a file to the bucket, and returns its key and size. The file is deleted after an hour unless KeepTx is
+// called: a process that dies in between leaves nothing behind.
+func (s *Service) Store(ctx context.Context, org orgs.ID, file bucket.File, content io.Reader) (key string, size int64, err error) {
+	key = NewKey()
+	_, err = postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (struct{}, error) {
+		return struct{}{}, s.DeleteLaterTx(ctx, tx, key, s.clock.Now().Add(abandonedAfter))
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	size, err = s.bucket.Put(ctx, key, file, content)
+	return key, size, err
+}
+
+// KeepTx keeps a file that Store wrote.
+func (s *Service) KeepTx(ctx context.Context, tx *postgres.Tx, key string) error {
+	kept, err := keepFile(ctx, tx, key)
+	if err == nil && !kept {
+		return fault.Unavailable(time.Second, errors.New("the file was abandoned before it was kept"))
+	}
+	return err
+}
+
+// Discard has a file that Store wrote deleted now, unless it was kept.
+func (s *Service) Discard(ctx context.Context, org orgs.ID, key string) error {
+	_, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (struct{}, error) {
+		return struct{}{}, hastenDeletion(ctx, tx, key, s.clock.Now())
+	})
+	return err
 }
 
 // deleteAgainAfter is longer than a download may take.
@@ -158,7 +202,8 @@ func (s *Service) DeleteDue(ctx context.Context) (count int, err error) {
 	return count, errors.Join(failed...)
 }
 
-// Purge deletes what is to be fetched for a number that was disconnected. Its files go with its messages.
+// Purge closes the lane of a number that was disconnected, and deletes what is to be fetched for it. Its files go with
+// its messages.
 func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
 	_, err := postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (struct{}, error) {
 		return struct{}{}, s.lanes.CloseTx(ctx, tx, laneOf(account.ID))
@@ -166,5 +211,19 @@ func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Accou
 	if err != nil {
 		return err
 	}
-	return postgres.DeleteInPortions(ctx, s.work, org, sqlPurge, postgres.Args{"account_id": account.ID, "after": from})
+	return s.purge(ctx, org, account, sqlPurge("media_downloads"), from)
+}
+
+// PurgeWaiting deletes which messages of the number wait for uploads. Purge has closed their lane.
+func (s *Service) PurgeWaiting(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
+	return s.purge(ctx, org, account, sqlPurge("media_waiting"), from)
+}
+
+// PurgeUploads deletes the provider's ids of files that the number uploaded.
+func (s *Service) PurgeUploads(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
+	return s.purge(ctx, org, account, sqlPurgeUploads, from)
+}
+
+func (s *Service) purge(ctx context.Context, org orgs.ID, account accounts.Account, sql string, from ids.Any) error {
+	return postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{"account_id": account.ID, "after": from})
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
-	"github.com/parley-chat/parley/internal/provider"
 )
 
 // download is a file that is to be fetched.
@@ -24,8 +23,7 @@ type download struct {
 	Tries           int
 	Event           []byte
 
-	number *provider.Number
-	size   int64
+	size int64
 }
 
 func (d *download) outcome(state State) Outcome {
@@ -83,22 +81,26 @@ UPDATE media_downloads
 SET waits_until = NULL
 WHERE org_id = @org_id
   AND id = ANY (@ids)`
-	// No index serves the account: each portion reads the next rows of the organization.
-	sqlPurge = `
+)
+
+// sqlPurge deletes the rows of a number. No index serves the account: each portion reads the next rows of the
+// organization.
+func sqlPurge(table string) string {
+	return `
 WITH walked AS MATERIALIZED (
     SELECT id, account_id = @account_id AS doomed
-    FROM media_downloads
+    FROM ` + table + `
     WHERE org_id = @org_id
       AND id > @after
     ORDER BY id
     LIMIT 10 * @limit
 ), gone AS (
-    DELETE FROM media_downloads
+    DELETE FROM ` + table + `
     WHERE org_id = @org_id
       AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
 )
 SELECT id FROM walked ORDER BY id DESC LIMIT 1`
-)
+}
 
 func insertDownloads(ctx context.Context, tx *postgres.Tx, of accounts.ID, files []File, waitsUntil time.Time) error {
 	args := postgres.Columns(files,
@@ -115,11 +117,22 @@ func insertDownloads(ctx context.Context, tx *postgres.Tx, of accounts.ID, files
 	return err
 }
 
-func downloadsByID(ctx context.Context, scope postgres.Scope, asked []ids.Any) (map[ids.Any]*download, error) {
-	rows, err := postgres.Many[download](ctx, scope, sqlDownloadsByID, postgres.Args{"ids": asked})
-	found := make(map[ids.Any]*download, len(rows))
-	for i := range rows {
-		found[rows[i].ID] = &rows[i]
+// transfersByID finds the downloads and the waiting messages of rows.
+func transfersByID(ctx context.Context, scope postgres.Scope, asked []ids.Any) (map[ids.Any]*transfer, error) {
+	found := make(map[ids.Any]*transfer, len(asked))
+	downloads, err := postgres.Many[download](ctx, scope, sqlDownloadsByID, postgres.Args{"ids": asked})
+	if err != nil {
+		return nil, err
+	}
+	for i := range downloads {
+		found[downloads[i].ID] = &transfer{down: &downloads[i]}
+	}
+	if len(found) == len(asked) {
+		return found, nil
+	}
+	sends, err := postgres.Many[waiting](ctx, scope, sqlWaitingByID, postgres.Args{"ids": asked})
+	for i := range sends {
+		found[sends[i].ID] = &transfer{up: &sends[i]}
 	}
 	return found, err
 }
@@ -167,6 +180,17 @@ UPDATE media_deletions
 SET deleted = true, due_at = @due_at
 WHERE org_id = @org_id
   AND key = @key`
+	sqlKeepFile = `
+DELETE FROM media_deletions
+WHERE org_id = @org_id
+  AND key = @key
+  AND NOT deleted`
+	sqlHastenDeletion = `
+UPDATE media_deletions
+SET due_at = @now
+WHERE org_id = @org_id
+  AND key = @key
+  AND due_at > @now`
 	sqlEndDeletion = `
 DELETE FROM media_deletions
 WHERE org_id = @org_id
@@ -198,5 +222,15 @@ func endDeletion(ctx context.Context, tx *postgres.Tx, one deletion, again time.
 		sql, args = sqlEndDeletion, postgres.Args{"key": one.Key}
 	}
 	_, err := tx.Exec(ctx, sql, args)
+	return err
+}
+
+func keepFile(ctx context.Context, tx *postgres.Tx, key string) (kept bool, err error) {
+	count, err := tx.Exec(ctx, sqlKeepFile, postgres.Args{"key": key})
+	return count > 0, err
+}
+
+func hastenDeletion(ctx context.Context, tx *postgres.Tx, key string, now time.Time) error {
+	_, err := tx.Exec(ctx, sqlHastenDeletion, postgres.Args{"key": key, "now": now})
 	return err
 }

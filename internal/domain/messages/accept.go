@@ -9,12 +9,12 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/conversations"
+	"github.com/parley-chat/parley/internal/domain/library"
 	"github.com/parley-chat/parley/internal/domain/messages/content"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/templates"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
-	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/phone"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/requestid"
@@ -54,9 +54,9 @@ func (s *Service) AcceptManyTx(
 	ctx context.Context, tx *postgres.Tx, from accounts.Account, terms Terms, drafts []Draft,
 ) ([]Answer, error) {
 	answers, accepted := make([]Answer, len(drafts)), make([]*prepared, 0, len(drafts))
-	places, find := make([]int, 0, len(drafts)), s.findOnceTx(ctx, tx, from)
+	places, find, files := make([]int, 0, len(drafts)), s.findOnceTx(ctx, tx, from), s.findLibrary(ctx, tx, from)
 	for i, draft := range drafts {
-		one, err := s.prepareWith(from, draft, find)
+		one, err := s.prepareWith(from, draft, find, files)
 		if refusal, refused := errors.AsType[*fault.Error](err); refused {
 			answers[i].Refusal = refusal
 			continue
@@ -80,6 +80,8 @@ type prepared struct {
 	number   string
 	category *string
 	sighting contacts.Sighting
+	// files are the library files of the content.
+	files []library.File
 }
 
 // findTemplate finds a template of the number.
@@ -88,7 +90,7 @@ type findTemplate func(name, language string) (content.TemplateDefinition, error
 func (s *Service) prepare(ctx context.Context, org orgs.ID, from accounts.Account, draft Draft) (*prepared, error) {
 	return s.prepareWith(from, draft, func(name, language string) (content.TemplateDefinition, error) {
 		return definition(s.templates.Find(ctx, org, from, name, language))
-	})
+	}, s.findLibrary(ctx, s.db.Of(org), from))
 }
 
 // findOnceTx reads each template once, because most of many drafts have the same.
@@ -110,7 +112,7 @@ func (s *Service) findOnceTx(ctx context.Context, tx *postgres.Tx, from accounts
 }
 
 // prepareWith makes the pre-send checks in the decided order, up to that of quota.
-func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTemplate) (*prepared, error) {
+func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTemplate, files findLibrary) (*prepared, error) {
 	one := &prepared{Draft: draft}
 	if err := one.address(); err != nil {
 		return nil, err
@@ -124,11 +126,7 @@ func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTempl
 	} else if err := s.prepareTemplate(from, one, find, now); err != nil {
 		return nil, err
 	}
-	if len(draft.Content.Library) > 0 { // there is no library yet
-		file := draft.Content.Library[0]
-		return nil, fault.New(fault.MediaNotFound, "There is no file %s in the media library. Send a `link`.", file.ID).At(file.Param)
-	}
-	return one, nil
+	return one, one.attach(files)
 }
 
 // definition is a template as messages must fit it.
@@ -213,14 +211,18 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, from accounts.A
 	made := make([]Message, len(accepted))
 	for i, at := range accepted {
 		made[i] = newMessage(ctx, ids.From[kind](said[i].ID), from, drafts[at], people[i], threads[i])
-		answers[at].Message = made[i]
 	}
 	if err := insertMessages(ctx, tx, made); err != nil {
 		return nil, err
 	}
+	waiting, err := s.attachTx(ctx, tx, from, accepted, drafts, made)
+	if err != nil {
+		return nil, err
+	}
 	for i, message := range made {
-		row := lanes.Row{ID: message.ID.Any(), Key: message.ContactID.Any(), Priority: priorityOf(message, threads[i], now)}
-		if err := s.lanes.AddTx(ctx, tx, laneKind, from.ID.Any(), row); err != nil {
+		answers[accepted[i]].Message = message
+		priority := priorityOf(message, threads[i], now)
+		if err := s.queueTx(ctx, tx, from, message, priority, waiting[message.ID]); err != nil {
 			return nil, err
 		}
 	}

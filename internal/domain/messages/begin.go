@@ -33,6 +33,9 @@ func (w *sender) begin(ctx context.Context, tx *postgres.Tx, tasks []*task) erro
 	if err := w.beginReceipts(ctx, tx, tasks, found, now); err != nil {
 		return err
 	}
+	if err := w.findUploads(ctx, tx, rows); err != nil {
+		return err
+	}
 	for _, task := range tasks {
 		row := found[task.Row.ID]
 		if row == nil {
@@ -128,8 +131,8 @@ func (b *begun) refused(from accounts.Account, now time.Time) *fault.Error {
 		return fault.New(provider.AccountRateLimited, "The provider lets this number send nothing before %s.",
 			b.CooldownUntil.Format(time.RFC3339))
 	}
-	if !isMarketing(b.Type, b.Category) {
-		return nil
+	if refusal := b.refusedByFile(); refusal != nil || !isMarketing(b.Type, b.Category) {
+		return refusal
 	}
 	return refusedByRecipient(recipient{Marketing: b.Marketing, Wrote: b.Wrote}, b.RequireOptIn)
 }

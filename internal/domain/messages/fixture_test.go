@@ -57,6 +57,11 @@ type script struct {
 	read     func(receipt provider.Receipt) error
 	sent     []provider.Outbound
 	receipts []provider.Receipt
+	// uploads are the files that numbers uploaded, tries how often they tried. refuseUploads is how uploads fail; nil
+	// accepts them.
+	uploads       []uploaded
+	tries         int
+	refuseUploads error
 }
 
 func (s *script) Send(_ context.Context, _ provider.Number, out provider.Outbound) (provider.Accepted, error) {

@@ -69,8 +69,14 @@ const (
     RETURNING provider_id, second_provider_id, media_key, edit_history
 ), downloads AS (
     DELETE FROM media_downloads WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
+), uploads AS (
+    DELETE FROM media_waiting WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 ), files AS (
-    INSERT INTO media_deletions (org_id, key, due_at) SELECT @org_id, media_key, @now FROM states WHERE media_key IS NOT NULL
+    INSERT INTO media_deletions (org_id, key, due_at)
+    SELECT @org_id, media_key, @now
+    FROM states s
+    WHERE media_key IS NOT NULL
+      AND NOT EXISTS (SELECT FROM library_files l WHERE l.org_id = @org_id AND l.key = s.media_key)
     ON CONFLICT DO NOTHING
 ), tries AS (
     DELETE FROM send_attempts WHERE org_id = @org_id AND message_id = ANY (ARRAY (SELECT id FROM doomed))
@@ -82,11 +88,11 @@ const (
 )
 DELETE FROM messages WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 RETURNING id`
-	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_downloads, media_deletions
+	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_waiting, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND conversation_id = ANY (@conversations) ORDER BY id LIMIT @limit FOR UPDATE
 )` + sqlDoomed
-	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages, media_downloads, media_deletions
+	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages, media_waiting, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit FOR UPDATE
 )` + sqlDoomed

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/messages/content"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -121,6 +122,9 @@ type outgoing struct {
 	// unproved says that the last attempt may have been called, and never had a known result.
 	unproved bool
 	number   provider.Number
+	// library are the library files of the content, uploads those that the number has uploaded.
+	library []content.Reference
+	uploads map[string]string
 }
 
 // outcome is the provider's answer to a call.
@@ -155,7 +159,7 @@ func (w *sender) call(ctx context.Context, _ lanes.Row, one *outgoing) lanes.Ans
 
 // outbound is the message as the provider gets it.
 func (o *outgoing) outbound() provider.Outbound {
-	out := provider.Outbound{Reference: referenceOf(o.ID, o.Attempt), Type: o.Type, Content: o.Content}
+	out := provider.Outbound{Reference: referenceOf(o.ID, o.Attempt), Type: o.Type, Content: o.sendable()}
 	switch {
 	case o.ToNumber != nil:
 		out.To = *o.ToNumber

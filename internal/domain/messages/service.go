@@ -10,6 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/library"
 	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/quota"
@@ -33,6 +34,7 @@ type Service struct {
 	conversations *conversations.Service
 	callbacks     *callbacks.Service
 	media         *media.Service
+	library       *library.Service
 	events        *events.Log
 	quota         *quota.Service
 	provider      provider.Port
@@ -55,6 +57,7 @@ type Deps struct {
 	Conversations *conversations.Service
 	Callbacks     *callbacks.Service
 	Media         *media.Service
+	Library       *library.Service
 	Events        *events.Log
 	Quota         *quota.Service
 	Provider      provider.Port
@@ -70,14 +73,14 @@ func New(deps Deps) *Service {
 	s := &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, lanes: deps.Lanes, orgs: deps.Orgs, accounts: deps.Accounts,
 		templates: deps.Templates, contacts: deps.Contacts, conversations: deps.Conversations, callbacks: deps.Callbacks,
-		media:  deps.Media,
+		media: deps.Media, library: deps.Library,
 		events: deps.Events, quota: deps.Quota, provider: deps.Provider, logger: deps.Logger, echoWait: deps.EchoWait,
 	}
 	if s.echoWait == 0 {
 		s.echoWait = defaultEchoWait
 	}
 	lanes.Register(s.lanes, s.kind())
-	s.media.OwnedBy(s.filesTx)
+	s.media.OwnedBy(media.Owner{Files: s.filesTx, Sends: s.uploadedTx})
 	s.contacts.FollowedBy(contacts.Follower{Settle: s.contactLeftTx})
 	return s
 }

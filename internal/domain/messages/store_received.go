@@ -153,9 +153,10 @@ UPDATE message_states st
 SET media_state = g.media_state,
     media_type = g.media_type,
     media_size = g.media_size,
+    media_key = g.media_key,
     announced = g.announced
-FROM unnest(@ids::uuid[], @media_states::text[], @media_types::text[], @media_sizes::bigint[], @announced::smallint[])
-    AS g (id, media_state, media_type, media_size, announced)
+FROM unnest(@ids::uuid[], @media_states::text[], @media_types::text[], @media_sizes::bigint[], @media_keys::text[],
+    @announced::smallint[]) AS g (id, media_state, media_type, media_size, media_key, announced)
 WHERE st.org_id = @org_id
   AND st.id = g.id
   AND st.id BETWEEN @least AND @greatest`
@@ -188,6 +189,7 @@ func writeFiles(ctx context.Context, tx *postgres.Tx, all []*Message) error {
 		postgres.Col("media_states", func(m *Message) *string { return m.MediaState }),
 		postgres.Col("media_types", func(m *Message) *string { return m.MediaType }),
 		postgres.Col("media_sizes", func(m *Message) *int64 { return m.MediaSize }),
+		postgres.Col("media_keys", func(m *Message) *string { return m.MediaKey }),
 		postgres.Col("announced", func(m *Message) int16 { return int16(m.Announced) }))
 	args["least"], args[argGreatest] = span(postgres.Each(all, func(m *Message) ID { return m.ID }))
 	_, err := tx.Exec(ctx, sqlWriteFiles, args)

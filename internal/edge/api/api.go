@@ -65,8 +65,9 @@ type API struct {
 	// identify finds the organization and the key of a request.
 	identify func(*call) error
 	// gates has a gate for each cell, so that a slow cell fills only its own.
-	gates  map[string]*gate
-	router *chi.Mux
+	gates   map[string]*gate
+	uploads *uploadPlaces
+	router  *chi.Mux
 	// plain has the paths that do not end in a parameter, with their methods.
 	plain    map[string][]string
 	served   []*openapi.Operation
@@ -80,7 +81,7 @@ func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err
 	}
-	a := &API{Deps: deps, gates: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
+	a := &API{Deps: deps, gates: map[string]*gate{}, uploads: newUploadPlaces(), router: chi.NewRouter(), plain: map[string][]string{}}
 	for name := range deps.Cells {
 		a.gates[name] = newGate(deps.MaxInFlight)
 	}

@@ -40,6 +40,8 @@ type call struct {
 
 	query url.Values
 	body  []byte
+	// upload is the file of a route that takes one; nil for other routes.
+	upload *upload
 	// render makes the answer from a verb's result. It may run inside the verb's transaction.
 	render   func(result any) (reply, error)
 	replayed bool

@@ -17,7 +17,7 @@ func notServedYet() []string {
 	return []string{
 		"validateMessage",
 		"getMessageTimeline", "createTemplate", "updateTemplate",
-		"listMedia", "createMedia", "getMedia", "deleteMedia", "listSetupLinks",
+		"listSetupLinks",
 		"createSetupLink", "getSetupLink", "updateSetupLink", "revokeSetupLink",
 	}
 }

@@ -23,13 +23,16 @@ import (
 
 // readInput checks the query against the contract and reads the whole body. The fingerprint of an
 // idempotent request is made from the bytes of the body.
-func readInput(c *call) error {
+func (a *API) readInput(c *call) error {
 	operation := c.route.operation
 	if operation == nil {
 		return nil
 	}
 	if err := readQuery(c); err != nil {
 		return err
+	}
+	if c.route.upload {
+		return a.receive(c)
 	}
 	// A POST without a body in the contract is read too, so that refuseUnwanted can name unknown fields.
 	reads := operation.Body != nil || operation.Method == http.MethodPost && len(operation.BodyTypes) == 0
@@ -86,11 +89,19 @@ func refuseUnwanted(c *call) error {
 
 var errTooLarge = fault.New(fault.RequestTooLarge, "The request body is larger than %d bytes.", jsonin.MaxBodyBytes)
 
-func checkMediaType(header http.Header) error {
+// refuseEncoding refuses a compressed body.
+func refuseEncoding(header http.Header) error {
 	for _, encoding := range header.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(encoding, "identity") {
 			return fault.New(fault.UnsupportedMediaType, "The request body must not be compressed. Send it without Content-Encoding.")
 		}
+	}
+	return nil
+}
+
+func checkMediaType(header http.Header) error {
+	if err := refuseEncoding(header); err != nil {
+		return err
 	}
 	media, params, err := mime.ParseMediaType(strings.Join(header.Values("Content-Type"), ", "))
 	charset, given := params["charset"]

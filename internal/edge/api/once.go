@@ -22,7 +22,7 @@ func once(c *call) (reply, error) {
 		return c.handle()
 	}
 	k := &keeper{call: c, request: idempotency.Request{
-		Org: c.org(), Key: key, Parts: [][]byte{[]byte(c.request.Method), []byte(c.request.URL.EscapedPath()), c.body},
+		Org: c.org(), Key: key, Parts: append([][]byte{[]byte(c.request.Method), []byte(c.request.URL.EscapedPath())}, c.fingerprint()...),
 	}}
 	if answer, found, err := k.replay(k.lookedUp()); err != nil || found {
 		return answer, err

@@ -11,7 +11,6 @@ import (
 	"github.com/parley-chat/parley/internal/domain/apilogs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clientip"
-	"github.com/parley-chat/parley/internal/platform/jsonin"
 	"github.com/parley-chat/parley/internal/platform/requestid"
 )
 
@@ -22,10 +21,14 @@ const requestTimeout = 10 * time.Second
 const listTimeout = 2 * time.Second
 
 func (r *route) timeout() time.Duration {
-	if r.class == lists {
+	switch {
+	case r.upload:
+		return uploadTimeout
+	case r.class == lists:
 		return listTimeout
+	default:
+		return requestTimeout
 	}
-	return requestTimeout
 }
 
 // serve makes the HTTP handler of a route: it prepares the call, runs the pipeline, and sends and
@@ -40,7 +43,10 @@ func (a *API) serve(route *route) http.HandlerFunc {
 		a.Metrics.RequestStarted()
 		defer a.Metrics.RequestEnded()
 		// MaxBytesReader gets the writer, so that it closes the connection of a caller who sends too much.
-		r.Body = http.MaxBytesReader(w, r.Body, jsonin.MaxBodyBytes)
+		r.Body = http.MaxBytesReader(w, r.Body, route.maxBytes())
+		if route.upload {
+			r.Body = patient(w, r.Body)
+		}
 		c := &call{
 			request: r.WithContext(ctx),
 			route:   route,
@@ -50,6 +56,7 @@ func (a *API) serve(route *route) http.HandlerFunc {
 		}
 		elapsed := stopwatch()
 		answer, err := a.run(c)
+		a.discard(ctx, c)
 		a.record(c, send(w, c, answer, err), elapsed())
 	}
 }
@@ -70,7 +77,7 @@ func (a *API) run(c *call) (answer reply, err error) {
 		}
 	}
 	// The body is read before the request enters the gate, so that a slow caller takes no room.
-	if err := readInput(c); err != nil {
+	if err := a.readInput(c); err != nil {
 		return reply{}, err
 	}
 	if c.route.public() {

@@ -25,6 +25,8 @@ type route struct {
 	refuses func(orgs.Standing) error
 	// leased is set for routes that call the provider before they answer.
 	leased bool
+	// upload is set for routes that take a file instead of JSON.
+	upload bool
 	// operation is the route's operation in the contract; nil for unknown paths and methods.
 	operation *openapi.Operation
 	// allowed are the methods of the path. It is set on routes that refuse the other methods.
@@ -55,6 +57,11 @@ func (a *API) routes() []*route {
 		{method: "POST", path: "/{phone_number_id}/messages", class: urgent, handler: a.sendMessage},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}", class: single, handler: getMessage},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}/media", class: single, handler: getMessageMedia},
+
+		{method: "GET", path: "/media", class: lists, handler: listMedia},
+		{method: "POST", path: "/media", class: urgent, handler: createMedia, upload: true},
+		{method: "GET", path: "/media/{id}", class: single, handler: getMedia},
+		{method: "DELETE", path: "/media/{id}", class: urgent, handler: deleteMedia},
 
 		{method: "GET", path: "/labels", class: lists, handler: listLabels},
 		{method: "POST", path: "/labels", class: urgent, handler: createLabel},

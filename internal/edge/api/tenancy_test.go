@@ -32,6 +32,7 @@ func owned(t *testing.T, client *apitest.Client) map[string]string {
 	return map[string]string{
 		"/labels/{id}":                label,
 		"/customers/{id}":             customer,
+		"/media/{id}":                 ownFile(t, client),
 		"/webhook_subscriptions/{id}": subscription.ID.String(),
 		"/webhook_deliveries/{id}":    delivery.Items[0].ID.String(),
 		"{secret_id}":                 subscription.Secrets[0].ID.String(),
@@ -42,6 +43,14 @@ func owned(t *testing.T, client *apitest.Client) map[string]string {
 		"/{phone_number_id}/conversations/{id}": conversation.ID.String(),
 		"/{phone_number_id}/messages/{id}":      ownMessage(t, client, *account.PhoneNumberID, *conversation.ContactNumber),
 	}
+}
+
+// ownFile uploads a file and returns its id.
+func ownFile(t *testing.T, client *apitest.Client) string {
+	t.Helper()
+	made := uploadFile(t, client, "a.pdf", pdf)
+	require.Equal(t, 201, made.Status, "%s", made.Body)
+	return made.Data(t)["id"].(string)
 }
 
 // ownMessage sends a text and returns its id.

@@ -14,8 +14,8 @@ type checker struct {
 	err error
 	// rank orders the fault that err holds: 0 for missing or 1 for invalid, depth, position.
 	rank [3]int
-	// library collects the library files that the content uses.
-	library []Reference
+	// files collects the objects that name a library file.
+	files []*node
 }
 
 // keep replaces the fault if the new one comes first. Of two with the same rank the older stays.

@@ -5,8 +5,12 @@
 package content
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/jsonin"
@@ -66,28 +70,38 @@ type Reference struct {
 	// Param is the path of the id, for the fault when there is no such file.
 	Param string
 	ID    string
+	// Type is the type of message that the file is sent as: image, document, video or audio.
+	Type string
 }
 
 // Parse checks the content object of a message type. The first fault in the order of the fields is
 // returned, missing fields before invalid ones.
 func Parse(kind string, object json.RawMessage) (Content, error) {
-	root, library, err := inspect(kind, object)
+	root, files, err := inspect(kind, object)
 	if err != nil {
 		return Content{}, err
 	}
 	content := keep(kind, root)
-	content.Library = library
+	content.Library = references(files)
 	return content, nil
 }
 
-// inspect returns the tree of an object that has no fault, and the library files in it. The rules of
-// the contract's schema come first, because the edge answers them first.
-func inspect(kind string, object json.RawMessage) (*node, []Reference, error) {
+// references are the library files of objects that name them by id.
+func references(files []*node) (library []Reference) {
+	for _, file := range files {
+		id := file.member("id")
+		library = append(library, Reference{Param: id.param(), ID: id.text, Type: file.name})
+	}
+	return library
+}
+
+// inspect returns the tree of an object that has no fault, and the objects in it that name a library file. The rules
+// of the contract's schema come first, because the edge answers them first.
+func inspect(kind string, object json.RawMessage) (root *node, files []*node, err error) {
 	if err := checkKind(kind); err != nil {
 		return nil, nil, err
 	}
-	root, err := parse(kind, object)
-	if err != nil {
+	if root, err = parse(kind, object); err != nil {
 		return nil, nil, err
 	}
 	var c checker
@@ -96,7 +110,50 @@ func inspect(kind string, object json.RawMessage) (*node, []Reference, error) {
 		return nil, nil, c.err
 	}
 	rules[kind](&c, root)
-	return root, c.library, c.err
+	return root, c.files, c.err
+}
+
+// Library lists the library files in the stored content of a message.
+func Library(kind string, object json.RawMessage) ([]Reference, error) {
+	if !bytes.Contains(object, []byte(`"med_`)) {
+		return nil, nil // most messages have none
+	}
+	_, files, err := inspect(kind, object)
+	return references(files), err
+}
+
+// WithUploads returns stored content with the provider's ids in place of the library's.
+func WithUploads(kind string, object json.RawMessage, uploads map[string]string) (json.RawMessage, error) {
+	root, files, err := inspect(kind, object)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		id := file.member("id")
+		upload, known := uploads[id.text]
+		if !known {
+			return nil, fmt.Errorf("the file %s is not uploaded", id.text)
+		}
+		id.text = upload
+	}
+	return root.append(nil), nil
+}
+
+// WithFilenames names documents that the caller gave no name by the names of their library files. Without a name the
+// messaging network shows them as untitled.
+func (c Content) WithFilenames(names map[string]string) (Content, error) {
+	root, files, err := inspect(c.Type, c.Object)
+	if err != nil {
+		return c, err
+	}
+	for _, file := range files {
+		name := names[file.member("id").text]
+		if name != "" && file.name == provider.TypeDocument && file.member("filename") == nil {
+			file.children = append(file.children, &node{kind: jsontext.KindString, parent: file, name: "filename", text: name})
+		}
+	}
+	c.Object = root.append(nil)
+	return c, nil
 }
 
 // NeedsTemplate tells whether Against must be called before the content is sent.

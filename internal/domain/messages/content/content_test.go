@@ -29,7 +29,7 @@ func TestParse_Kept(t *testing.T) {
 		{
 			"document by id", "document", `{"id":"med_1","filename":"a.pdf"}`,
 			content.Content{
-				Media: &content.Media{ID: "med_1", Filename: "a.pdf"}, Library: []content.Reference{{Param: "document.id", ID: "med_1"}},
+				Media: &content.Media{ID: "med_1", Filename: "a.pdf"}, Library: []content.Reference{{Param: "document.id", ID: "med_1", Type: "document"}},
 			},
 		},
 		{
@@ -43,7 +43,7 @@ func TestParse_Kept(t *testing.T) {
 		{
 			"interactive with a file", "interactive",
 			`{"type":"reply_buttons","header":{"type":"image","image":{"id":"med_1"}},"body":{"text":"Well?"},"action":` + reply("Yes") + `}`,
-			content.Content{Body: "Well?", Library: []content.Reference{{Param: "interactive.header.image.id", ID: "med_1"}}},
+			content.Content{Body: "Well?", Library: []content.Reference{{Param: "interactive.header.image.id", ID: "med_1", Type: "image"}}},
 		},
 		{
 			"template with its name trimmed", "template", `{"language":"pt_PT","name":" \torder_ready ","later":1}`,
@@ -60,7 +60,7 @@ func TestParse_Kept(t *testing.T) {
 					Name: "n", Language: "en",
 					Components: json.RawMessage(`[{"type":"header","parameters":[{"type":"video","video":{"id":"med_1"}}]}]`),
 				},
-				Library: []content.Reference{{Param: "template.components[0].parameters[0].video.id", ID: "med_1"}},
+				Library: []content.Reference{{Param: "template.components[0].parameters[0].video.id", ID: "med_1", Type: "video"}},
 			},
 		},
 	}

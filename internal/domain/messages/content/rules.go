@@ -30,7 +30,7 @@ func source(c *checker, n *node) {
 	case link != nil && id != nil:
 		c.invalid(id, "must not be given together with `%s`: send one of the two", link.param())
 	case id != nil:
-		c.library = append(c.library, Reference{Param: id.param(), ID: id.text})
+		c.files = append(c.files, n)
 	}
 	if link != nil && !fetchable(link.text) {
 		c.invalid(link, "must be an absolute http or https URL, which the messaging network can fetch")

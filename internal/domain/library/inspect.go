@@ -1,0 +1,132 @@
+package library
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
+
+	"github.com/parley-chat/parley/internal/domain/media"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/bucket"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+const megabyte = 1 << 20
+
+// MaxSize is the size of the largest file of any type, in bytes.
+const MaxSize = 100 * megabyte
+
+// limits are the largest sizes by type, in bytes.
+var limits = map[string]int64{ //nolint:gochecknoglobals // a constant
+	provider.TypeImage: 5 * megabyte, provider.TypeAudio: 16 * megabyte, provider.TypeVideo: 16 * megabyte, provider.TypeDocument: MaxSize,
+}
+
+// accepted says, by the detected content type, what the messaging network calls it and which type of message carries it.
+var accepted = map[string]struct{ mimeType, messageType string }{ //nolint:gochecknoglobals // a constant
+	"image/jpeg":                    {"image/jpeg", provider.TypeImage},
+	"image/png":                     {"image/png", provider.TypeImage},
+	"video/mp4":                     {"video/mp4", provider.TypeVideo},
+	"video/3gpp":                    {"video/3gpp", provider.TypeVideo},
+	"audio/aac":                     {"audio/aac", provider.TypeAudio},
+	"audio/amr":                     {"audio/amr", provider.TypeAudio},
+	"audio/mpeg":                    {"audio/mpeg", provider.TypeAudio},
+	"audio/mp4":                     {"audio/mp4", provider.TypeAudio},
+	"audio/x-m4a":                   {"audio/mp4", provider.TypeAudio},
+	"audio/ogg":                     {"audio/ogg", provider.TypeAudio},
+	"text/plain":                    {"text/plain", provider.TypeDocument},
+	"text/csv":                      {"text/plain", provider.TypeDocument},
+	"application/pdf":               {"application/pdf", provider.TypeDocument},
+	"application/msword":            {"application/msword", provider.TypeDocument},
+	"application/vnd.ms-excel":      {"application/vnd.ms-excel", provider.TypeDocument},
+	"application/vnd.ms-powerpoint": {"application/vnd.ms-powerpoint", provider.TypeDocument},
+	word:                            {word, provider.TypeDocument},
+	sheet:                           {sheet, provider.TypeDocument},
+	slides:                          {slides, provider.TypeDocument},
+}
+
+const (
+	word   = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+	sheet  = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+	slides = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+	// whatIsAccepted names the content types for people.
+	whatIsAccepted = "JPEG and PNG images, MP4 and 3GPP videos, AAC, AMR, MP3, M4A and OGG Opus audio, PDF, plain text and Office documents"
+)
+
+// headSize is how much of a file is read to detect its type. The parts of Office files that tell them apart may come late.
+const headSize = 1 << 20
+
+func init() { //nolint:gochecknoinits // the package keeps its limit in a global
+	mimetype.SetLimit(headSize)
+}
+
+// content is a file that is being read. It fails when the file is larger than its type allows.
+type content struct {
+	io.Reader
+
+	upload Upload
+	sum    hash.Hash
+	left   int64
+}
+
+// inspect reads the start of a file and detects its type by the content, never by the name.
+func inspect(filename string, from io.Reader) (*content, error) {
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(from, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, fault.Invalid("file", "must not be empty")
+	}
+	head = head[:n]
+	detected, _, _ := strings.Cut(mimetype.Detect(head).String(), ";")
+	found, ok := accepted[detected]
+	if !ok {
+		return nil, fault.Invalid("file", "has the content type "+detected+" by its content. Accepted are "+whatIsAccepted)
+	}
+	if found.mimeType == "audio/ogg" && !bytes.Contains(head, []byte("OpusHead")) {
+		return nil, fault.Invalid("file", "must use the codec Opus: the messaging network plays no other OGG audio")
+	}
+	file := &content{
+		Reader: io.MultiReader(bytes.NewReader(head), from), sum: sha256.New(), left: limits[found.messageType],
+		upload: Upload{Type: found.messageType, MIMEType: found.mimeType},
+	}
+	if name := media.SafeName(filename); name != "" {
+		file.upload.Filename = &name
+	}
+	return file, nil
+}
+
+var errTooLarge = errors.New("the file is larger than its type allows")
+
+func (c *content) Read(into []byte) (int, error) {
+	n, err := c.Reader.Read(into)
+	_, _ = c.sum.Write(into[:n]) // it never fails
+	if c.left -= int64(n); c.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// stored is what is stored with the file.
+func (c *content) stored() bucket.File {
+	name := ""
+	if c.upload.Filename != nil {
+		name = *c.upload.Filename
+	}
+	return bucket.File{ContentType: c.upload.MIMEType, Disposition: media.Disposition(name)}
+}
+
+// blame says which part of storing a file failed.
+func (c *content) blame(err error) error {
+	if !errors.Is(err, errTooLarge) {
+		return err
+	}
+	return fault.New(fault.RequestTooLarge, "The file is larger than the %d MB that the messaging network allows for files of the type %s.",
+		limits[c.upload.Type]/megabyte, c.upload.Type).At("file")
+}

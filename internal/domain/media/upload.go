@@ -1,0 +1,164 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/bucket"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+const (
+	// uploadLasts is how long an upload is used. The provider keeps it for 30 days; a message that was
+	// accepted on the last day has one more to leave.
+	uploadLasts = 29 * 24 * time.Hour
+	// uploadTries is how often the uploads of a message are tried.
+	uploadTries = 5
+)
+
+// LibraryFile is a file of the library with all that its upload needs.
+type LibraryFile struct {
+	ID       ids.Any `json:"id"`
+	Key      string  `json:"key"`
+	MIMEType string  `json:"mime_type"`
+	Filename string  `json:"filename"`
+	Size     int64   `json:"size"`
+}
+
+// Waiting is a message that is not sent before its library files are uploaded.
+type Waiting struct {
+	MessageID ids.Any
+	// Priority is that of the message in the lane of sends.
+	Priority int
+	Files    []LibraryFile
+}
+
+// Released is a message that waits no longer: its files are uploaded or, with Failed, cannot be.
+type Released struct {
+	MessageID ids.Any
+	Priority  int
+	Failed    *provider.Error
+}
+
+func (w *waiting) released(failed *provider.Error) Released {
+	return Released{MessageID: w.ID, Priority: w.Priority, Failed: failed}
+}
+
+// UploadTx has the files of messages uploaded for their number. The owner gets the messages back.
+func (s *Service) UploadTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, all []Waiting) error {
+	if err := insertWaiting(ctx, tx, of.ID, all); err != nil {
+		return err
+	}
+	for _, one := range all {
+		row := lanes.Row{ID: one.MessageID, Priority: one.Priority}
+		if err := s.lanes.AddTx(ctx, tx, laneKind, laneOf(of.ID), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Uploaded returns the provider's ids of those files that a number has uploaded and that last long enough.
+func (s *Service) Uploaded(ctx context.Context, scope postgres.Scope, of accounts.ID, files []ids.Any) (map[ids.Any]string, error) {
+	return uploadsOf(ctx, scope, of, files, s.clock.Now().Add(-uploadLasts))
+}
+
+// uploadAll uploads the files of a message that its number has not uploaded yet.
+func (s *Service) uploadAll(ctx context.Context, org orgs.ID, one *transfer) outcome {
+	for _, file := range one.up.Files {
+		if err := s.upload(ctx, org, one, file); err != nil {
+			failed, known := provider.As(err)
+			return outcome{err: err, gone: errors.Is(err, bucket.ErrNotFound) || known && failed.Class == provider.Terminal}
+		}
+	}
+	return outcome{}
+}
+
+// upload uploads a file, unless the number has. Messages of one number that have the same file wait for one upload:
+// a lane is worked by one process.
+func (s *Service) upload(ctx context.Context, org orgs.ID, one *transfer, file LibraryFile) error {
+	of := one.up.AccountID
+	_, err, _ := s.uploads.Do(of.String()+file.ID.String(), func() (any, error) {
+		known, err := s.Uploaded(ctx, s.work.Of(org), of, []ids.Any{file.ID})
+		if err != nil || known[file.ID] != "" {
+			return nil, err
+		}
+		if s.bucket == nil {
+			return nil, bucket.ErrNotFound
+		}
+		content, err := s.bucket.Get(ctx, file.Key)
+		if err != nil {
+			return nil, err
+		}
+		_ = content.Close() // the file exists; Open reads it, again for each try
+		id, err := s.provider.UploadMedia(ctx, *one.number, provider.File{
+			Name: file.Filename, MIMEType: file.MIMEType, Size: file.Size,
+			Open: func() (io.ReadCloser, error) { return s.bucket.Get(ctx, file.Key) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		now := s.clock.Now()
+		return postgres.InTx(ctx, s.work, org, func(tx *postgres.Tx) (any, error) {
+			return nil, writeUpload(ctx, tx, of, file.ID, id, now, now.Add(-uploadLasts))
+		})
+	})
+	return err
+}
+
+// settleUploads gives messages back to their owner, and has failed uploads tried again.
+func (s *Service) settleUploads(ctx context.Context, tx *postgres.Tx, of accounts.Account, results []*result) error {
+	var released []Released
+	var again []*waiting
+	for _, one := range results {
+		counted := *one.Task.up // a settlement that failed is made again with the same task
+		w := &counted
+		if one.Outcome == lanes.Returned && one.Value.err == nil {
+			released = append(released, w.released(nil))
+			continue
+		}
+		w.Tries++
+		over := one.Value.gone || w.Tries >= uploadTries
+		s.logger.WarnContext(ctx, "media.upload_failed",
+			"org", tx.Org(), "message", w.ID, "tries", w.Tries, "over", over, "error", one.Value.err)
+		if over {
+			released = append(released, w.released(uploadFailure(one.Value.err)))
+			continue
+		}
+		one.Answer = lanes.Answer[outcome]{RetryAt: s.clock.Now().Add(retryAfter(w.Tries))}
+		again = append(again, w)
+	}
+	if err := s.releaseWaitingTx(ctx, tx, of, released); err != nil {
+		return err
+	}
+	return countTries(ctx, tx, again)
+}
+
+// uploadFailure is the failure of a message whose file cannot be uploaded.
+func uploadFailure(err error) *provider.Error {
+	failed := &provider.Error{Title: "The file could not be uploaded to the messaging network."}
+	if errors.Is(err, bucket.ErrNotFound) {
+		failed.Title = "The file was deleted from the library before it was uploaded to the messaging network."
+	}
+	if refused, known := provider.As(err); known {
+		failed.Title, failed.ProviderCode = failed.Title+" "+refused.Title, refused.ProviderCode
+	}
+	return failed
+}
+
+func (s *Service) releaseWaitingTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, released []Released) error {
+	if len(released) == 0 {
+		return nil
+	}
+	if err := s.owner.Sends(ctx, tx, of, released); err != nil {
+		return err
+	}
+	return endWaiting(ctx, tx, released)
+}

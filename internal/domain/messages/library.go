@@ -1,0 +1,192 @@
+package messages
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/library"
+	"github.com/parley-chat/parley/internal/domain/media"
+	"github.com/parley-chat/parley/internal/domain/messages/content"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/lanes"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+)
+
+// A message with library files is queued only when its number has uploaded all of them to the provider. Until then it
+// waits in the media lane of the number, and may be overtaken. docs/flows.md shows the way.
+
+// findLibrary finds library files of the number's team.
+type findLibrary func(asked []library.ID) (map[library.ID]library.File, error)
+
+func (s *Service) findLibrary(ctx context.Context, scope postgres.Scope, from accounts.Account) findLibrary {
+	return func(asked []library.ID) (map[library.ID]library.File, error) {
+		return s.library.Find(ctx, scope, from.TeamID, asked)
+	}
+}
+
+// attach finds the library files of a draft.
+func (p *prepared) attach(find findLibrary) error {
+	if len(p.Content.Library) == 0 {
+		return nil
+	}
+	asked := make([]library.ID, len(p.Content.Library))
+	for i, one := range p.Content.Library {
+		if asked[i].UnmarshalText([]byte(one.ID)) != nil {
+			return unknownFile(one)
+		}
+	}
+	found, err := find(asked)
+	if err != nil {
+		return err
+	}
+	names := map[string]string{}
+	for i, one := range p.Content.Library {
+		file, known := found[asked[i]]
+		if !known {
+			return unknownFile(one)
+		}
+		if err := file.CarriedBy(one.Type, one.Param); err != nil {
+			return err
+		}
+		p.files, names[one.ID] = append(p.files, file), valueOf(file.Filename)
+	}
+	p.Content, err = p.Content.WithFilenames(names)
+	return err
+}
+
+func unknownFile(one content.Reference) error {
+	return fault.New(fault.MediaNotFound, "The number's team has no library file %s. Upload it with POST /media, or send a `link`.", one.ID).
+		At(one.Param)
+}
+
+// attachTx writes the files of media messages, and returns the files that each message must wait for.
+func (s *Service) attachTx(
+	ctx context.Context, tx *postgres.Tx, from accounts.Account, accepted []int, drafts []*prepared, made []Message,
+) (map[ID][]media.LibraryFile, error) {
+	var asked []ids.Any
+	var changed []*Message
+	for i, at := range accepted {
+		for _, file := range drafts[at].files {
+			asked = append(asked, file.ID.Any())
+		}
+		if drafts[at].Content.Media != nil && len(drafts[at].files) > 0 {
+			file := drafts[at].files[0]
+			made[i].File = File{MediaState: new(mediaReady), MediaType: &file.MIMEType, MediaSize: &file.Size, MediaKey: &file.Key}
+			changed = append(changed, &made[i])
+		}
+	}
+	waiting := map[ID][]media.LibraryFile{}
+	if len(asked) == 0 {
+		return waiting, nil
+	}
+	if err := writeFiles(ctx, tx, changed); err != nil {
+		return nil, err
+	}
+	uploaded, err := s.media.Uploaded(ctx, tx, from.ID, asked)
+	for i, at := range accepted {
+		for _, file := range drafts[at].files {
+			if uploaded[file.ID.Any()] == "" {
+				waiting[made[i].ID] = append(waiting[made[i].ID], file.Sendable())
+			}
+		}
+	}
+	return waiting, err
+}
+
+// queueTx queues a message in the lane of its number or, if it waits for uploads, in the number's media lane.
+func (s *Service) queueTx(
+	ctx context.Context, tx *postgres.Tx, from accounts.Account, message Message, priority int, files []media.LibraryFile,
+) error {
+	if len(files) > 0 {
+		return s.media.UploadTx(ctx, tx, from, []media.Waiting{{MessageID: message.ID.Any(), Priority: priority, Files: files}})
+	}
+	return s.lanes.AddTx(ctx, tx, laneKind, from.ID.Any(),
+		lanes.Row{ID: message.ID.Any(), Key: message.ContactID.Any(), Priority: priority})
+}
+
+// uploadedTx queues messages whose files were uploaded, and fails those whose files cannot be.
+func (s *Service) uploadedTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, released []media.Released) error {
+	all := postgres.Each(released, func(r media.Released) ID { return ids.From[kind](r.MessageID) })
+	messages, err := lockMessages(ctx, tx, of.ID, all)
+	if err != nil {
+		return err
+	}
+	b := newBook(s, of)
+	for i, one := range released {
+		message := messages[all[i]]
+		if message == nil || message.Status != Queued {
+			continue // it was erased or failed meanwhile
+		}
+		if one.Failed != nil {
+			b.fail(message, provider.MediaUploadFailed, one.Failed.Title, one.Failed.ProviderCode)
+			continue
+		}
+		if err := s.queueTx(ctx, tx, of, *message, one.Priority, nil); err != nil {
+			return err
+		}
+	}
+	return b.writeTx(ctx, tx)
+}
+
+// findUploads finds the provider's ids of the library files in messages that are about to be sent.
+func (w *sender) findUploads(ctx context.Context, tx *postgres.Tx, rows []begun) error {
+	var asked []ids.Any
+	for i := range rows {
+		library, err := content.Library(rows[i].Type, rows[i].Content)
+		if err != nil {
+			return err
+		}
+		for _, one := range library {
+			id, err := fileID(one)
+			if err != nil {
+				return err
+			}
+			asked = append(asked, id)
+		}
+		rows[i].library = library
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	uploaded, err := w.s.media.Uploaded(ctx, tx, w.id, asked)
+	for i := range rows {
+		rows[i].uploads = map[string]string{}
+		for _, one := range rows[i].library {
+			if id, _ := fileID(one); uploaded[id] != "" {
+				rows[i].uploads[one.ID] = uploaded[id]
+			}
+		}
+	}
+	return err
+}
+
+func fileID(one content.Reference) (ids.Any, error) {
+	var id library.ID
+	err := id.UnmarshalText([]byte(one.ID))
+	return id.Any(), err
+}
+
+// refusedByFile says that an upload is too old to be sent, or nil. The message has waited for weeks.
+func (o *outgoing) refusedByFile() *fault.Error {
+	lacks := slices.ContainsFunc(o.library, func(one content.Reference) bool { return o.uploads[one.ID] == "" })
+	if !lacks {
+		return nil
+	}
+	return fault.New(provider.MediaUploadFailed, "The messaging network does not keep the uploaded file any more. Send the message again.")
+}
+
+// sendable is the content with the provider's ids of its files.
+func (o *outgoing) sendable() json.RawMessage {
+	if len(o.library) == 0 {
+		return o.Content
+	}
+	sendable, err := content.WithUploads(o.Type, o.Content, o.uploads)
+	if err != nil {
+		return o.Content // refusedByFile has checked the ids
+	}
+	return sendable
+}

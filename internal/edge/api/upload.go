@@ -1,0 +1,277 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/parley-chat/parley/internal/domain/library"
+	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
+)
+
+const (
+	// uploadTimeout is the deadline of a whole upload: 100 MB at 170 KB a second.
+	uploadTimeout = 10 * time.Minute
+	// stallsFor is how long a caller may take to send the next piece of a file.
+	stallsFor = 30 * time.Second
+	// answerWithin is how long a caller may take to read the answer.
+	answerWithin = 30 * time.Second
+	// maxFormBytes is for the parts of a form besides the file, and their headers.
+	maxFormBytes = 64 << 10
+	// maxFieldBytes is more than the text of any field.
+	maxFieldBytes = 1 << 10
+	// uploadsAtOnce and uploadsPerOrg are how many files a process receives at once: each keeps up to about 12 MB in
+	// memory. Others wait for up to uploadWait before their body is read.
+	uploadsAtOnce, uploadsPerOrg = 16, 4
+	uploadWait                   = time.Minute
+	// discardWithin is how long discarding an upload may take.
+	discardWithin = 5 * time.Second
+)
+
+// maxBytes is the largest body of the route.
+func (r *route) maxBytes() int64 {
+	if r.upload {
+		return library.MaxSize + maxFormBytes
+	}
+	return jsonin.MaxBodyBytes
+}
+
+// upload is a form with a file that was received.
+type upload struct {
+	draft  library.Draft
+	teamID string
+	// given says that the form has a file.
+	given bool
+	// kept says that the file is part of the library.
+	kept bool
+}
+
+// fingerprint is what makes a request with an Idempotency-Key the same request, besides method and path.
+func (c *call) fingerprint() [][]byte {
+	if c.upload == nil {
+		return [][]byte{c.body}
+	}
+	file := c.upload.draft.Upload
+	name := ""
+	if file.Filename != nil {
+		name = *file.Filename
+	}
+	return [][]byte{file.SHA256, []byte(name), []byte(c.upload.teamID)}
+}
+
+// patientBody gives the caller stallsFor for each piece of a body, in place of the server's deadline for the whole.
+type patientBody struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+	// failed is why reading failed; nil while it did not.
+	failed error
+}
+
+func patient(w http.ResponseWriter, body io.ReadCloser) *patientBody {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(connectionTime().Add(uploadTimeout + answerWithin)) // without one the server's own holds
+	return &patientBody{ReadCloser: body, control: control}
+}
+
+// connectionTime is the machine's time, which the deadlines of connections go by.
+func connectionTime() time.Time { return time.Now() } //nolint:forbidigo // see above
+
+func (b *patientBody) Read(into []byte) (int, error) {
+	_ = b.control.SetReadDeadline(connectionTime().Add(stallsFor))
+	n, err := b.ReadCloser.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed = err
+	}
+	return n, err
+}
+
+// receive reads a form and stores its file. The file becomes part of the library in the handler.
+func (a *API) receive(c *call) error {
+	if err := c.caller.RefusesWrites(c.cell.Clock.Now()); err != nil {
+		return err
+	}
+	boundary, err := boundaryOf(c.request.Header)
+	if err != nil {
+		return err
+	}
+	if c.request.ContentLength > c.route.maxBytes() {
+		return errFileTooLarge
+	}
+	leave, err := a.uploads.enter(c.ctx(), c.org())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c.upload = &upload{}
+	form := multipart.NewReader(c.request.Body, boundary)
+	for err == nil {
+		err = c.readPart(form)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if body, ok := c.request.Body.(*patientBody); ok && body.failed != nil { // whatever it made fail later
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](body.failed); tooLarge {
+			return errFileTooLarge
+		}
+		return errForm
+	}
+	if err == nil && !c.upload.given {
+		return fault.Missing("file")
+	}
+	return err
+}
+
+var errFileTooLarge = fault.New(fault.RequestTooLarge, "The file is larger than 100 MB, the most for any type.").At("file")
+
+var errForm = fault.New(fault.InvalidFieldValue,
+	"The form is malformed or incomplete, or its next part did not arrive within 30 seconds. Send the whole form again.")
+
+func boundaryOf(header http.Header) (string, error) {
+	if err := refuseEncoding(header); err != nil {
+		return "", err
+	}
+	kind, params, err := mime.ParseMediaType(strings.Join(header.Values("Content-Type"), ", "))
+	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
+		return "", fault.New(fault.UnsupportedMediaType, "Send a form with the file, with `Content-Type: multipart/form-data`.")
+	}
+	return params["boundary"], nil
+}
+
+// readPart reads the next part of the form; io.EOF after the last one.
+func (c *call) readPart(form *multipart.Reader) error {
+	part, err := form.NextPart()
+	if err == io.EOF { //nolint:errorlint // a form that ends too early is another error that wraps this one
+		return io.EOF
+	}
+	if err != nil {
+		return errForm
+	}
+	defer func() { _ = part.Close() }()
+	switch name := part.FormName(); name {
+	case "file":
+		if c.upload.given {
+			return fault.Invalid(name, "was given more than once")
+		}
+		c.upload.given = true
+		content := &noted{Reader: part}
+		c.upload.draft.Upload, err = c.cell.Library.Receive(c.ctx(), c.org(), part.FileName(), content)
+		if content.failed != nil {
+			return errForm
+		}
+		return err
+	case "team_id":
+		text, err := io.ReadAll(io.LimitReader(part, maxFieldBytes))
+		if err != nil {
+			return errForm
+		}
+		var team orgs.TeamID
+		if c.upload.draft.TeamID != nil {
+			return fault.Invalid(name, "was given more than once")
+		}
+		if team.UnmarshalText(text) != nil {
+			return fault.Invalid(name, "must be the id of a team, a UUID")
+		}
+		c.upload.teamID, c.upload.draft.TeamID = string(text), &team
+		return nil
+	default:
+		return fault.Invalid(printable(name), "is not a known field")
+	}
+}
+
+// noted is a reader that keeps why reading failed.
+type noted struct {
+	io.Reader
+
+	failed error
+}
+
+func (n *noted) Read(into []byte) (int, error) {
+	count, err := n.Reader.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		n.failed = err
+	}
+	return count, err
+}
+
+// discard deletes a file that did not become part of the library: the request was refused, or its answer is a replay.
+func (a *API) discard(ctx context.Context, c *call) {
+	if c.upload == nil || c.upload.kept || c.upload.draft.Upload.Key == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardWithin)
+	defer cancel()
+	if err := c.cell.Library.Discard(ctx, c.org(), c.upload.draft.Upload); err != nil {
+		a.Logger.WarnContext(ctx, "media.not_discarded", "org", c.org(), "error", err) // it is deleted after an hour
+	}
+}
+
+// uploadPlaces limits how many files are received at once.
+type uploadPlaces struct {
+	all *semaphore.Weighted
+
+	mu    sync.Mutex
+	byOrg map[orgs.ID]*orgPlaces
+}
+
+// orgPlaces are the places of an organization. users counts the uploads that have or want one.
+type orgPlaces struct {
+	places *semaphore.Weighted
+	users  int
+}
+
+func newUploadPlaces() *uploadPlaces {
+	return &uploadPlaces{all: semaphore.NewWeighted(uploadsAtOnce), byOrg: map[orgs.ID]*orgPlaces{}}
+}
+
+// enter waits for a place.
+func (u *uploadPlaces) enter(ctx context.Context, org orgs.ID) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, uploadWait)
+	defer cancel()
+	own := u.join(org)
+	if own.places.Acquire(ctx, 1) != nil {
+		u.part(org, own)
+		return nil, fault.Unavailable(time.Second, errors.New("no place for an upload became free"))
+	}
+	if u.all.Acquire(ctx, 1) != nil {
+		own.places.Release(1)
+		u.part(org, own)
+		return nil, fault.Unavailable(time.Second, errors.New("no place for an upload became free"))
+	}
+	return func() {
+		u.all.Release(1)
+		own.places.Release(1)
+		u.part(org, own)
+	}, nil
+}
+
+func (u *uploadPlaces) join(org orgs.ID) *orgPlaces {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	own := u.byOrg[org]
+	if own == nil {
+		own = &orgPlaces{places: semaphore.NewWeighted(uploadsPerOrg)}
+		u.byOrg[org] = own
+	}
+	own.users++
+	return own
+}
+
+func (u *uploadPlaces) part(org orgs.ID, own *orgPlaces) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(u.byOrg, org)
+	}
+}
