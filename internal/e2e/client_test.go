@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"testing"
@@ -64,7 +65,8 @@ func creating(name, idempotencyKey string) call {
 }
 
 // do repeats a request while the answer is a well-formed 503, as clients must: a process answers so
-// when its machine stands still for a second. Tests of refusals use once.
+// when its machine stands still for a second. It waits for one to two times Retry-After, because clients that
+// repeat at once keep an overloaded process from recovering. Tests of refusals use once.
 func (c *client) do(ctx context.Context, sent call) (answer, error) {
 	for until := time.Now().Add(proc.Patience); ; {
 		got, err := c.once(ctx, sent)
@@ -74,9 +76,15 @@ func (c *client) do(ctx context.Context, sent call) (answer, error) {
 		select {
 		case <-ctx.Done():
 			return got, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(got.retryAfter()):
 		}
 	}
+}
+
+// retryAfter is one to two times the Retry-After of a refusal. malformed has checked the header.
+func (a answer) retryAfter() time.Duration {
+	seconds, _ := strconv.Atoi(a.header.Get("Retry-After"))
+	return time.Duration(seconds)*time.Second + rand.N(time.Duration(seconds)*time.Second+1)
 }
 
 // once sends a request once. An incomplete answer is an error.
