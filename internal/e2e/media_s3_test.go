@@ -55,15 +55,15 @@ func serveS3(t *testing.T) (address string) {
 }
 
 // newS3Inbox has a `parley dev` whose files go to an S3 server behind a proxy.
-func newS3Inbox(t *testing.T) (*inbox, *proc.Proxy) {
+func newS3Inbox(t *testing.T) (*inbox, *proc.Process, *proc.Proxy) {
 	t.Helper()
 	way, listen := proc.NewProxy(t, serveS3(t)), proc.FreeAddress(t)
-	i, _ := newInbox(t, newFixture(t).missingDatabase(t), proc.Settings{
+	i, process := newInbox(t, newFixture(t).missingDatabase(t), proc.Settings{
 		"PARLEY_MEDIA_BUCKET": "s3://media?region=eu-west-1&use_path_style=true&endpoint=http://" + way.Address,
 		"PARLEY_MEDIA_LISTEN": listen, "PARLEY_MEDIA_BASE_URL": "http://" + listen,
 		"AWS_ACCESS_KEY_ID": s3Key, "AWS_SECRET_ACCESS_KEY": s3Secret, "AWS_EC2_METADATA_DISABLED": "true",
 	})
-	return i, way
+	return i, process, way
 }
 
 // picture has a person send a picture of 1 MB and returns its event.
@@ -89,7 +89,7 @@ func (i *inbox) fetch(ctx context.Context, url string) (status int, body []byte)
 // away: then the event comes without the file, and the file is stored when the server is back.
 func TestMedia_BucketAway_EventComesWithoutFile(t *testing.T) {
 	t.Parallel()
-	i, way := newS3Inbox(t)
+	i, _, way := newS3Inbox(t)
 	known := i.picture()
 	require.Equal(t, "ready", known["media_status"])
 	status, first := i.fetch(t.Context(), known["media_url"].(string))
