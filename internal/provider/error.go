@@ -74,6 +74,15 @@ const (
 	PolicyViolation         fault.Code = "policy_violation"
 )
 
+// Codes lists each of these codes once. A test compares them with those that the contract names.
+func Codes() []fault.Code {
+	return []fault.Code{
+		OutsideWindow, MarketingBlockedByUser, RecipientUnavailable, UnsupportedMessageType, AccountLocked, PermissionRevoked, AuthExpired,
+		AppRateLimited, AccountRateLimited, TemplateNotFound, TemplatePaused, TemplatePolicyViolation, FlowBlocked, MediaUploadFailed,
+		MediaDownloadFailed, Undeliverable, PolicyViolation,
+	}
+}
+
 // Error is how the provider, or the way to it, failed. It never holds a token.
 type Error struct {
 	// Operation is the name of the call: `send`, `register`, …; empty for an error in a callback.

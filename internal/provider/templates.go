@@ -43,6 +43,12 @@ const (
 	ReviewRejected Review = "rejected"
 )
 
+// The provider's statuses of a template that it refuses to send with a code of its own.
+const (
+	TemplateStatusPaused   = "PAUSED"
+	TemplateStatusDisabled = "DISABLED"
+)
+
 // TemplateDraft is a new template.
 type TemplateDraft struct {
 	Name            string

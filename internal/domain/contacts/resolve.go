@@ -20,7 +20,7 @@ import (
 func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) ([]Contact, error) {
 	held := locks{keys: map[string]bool{}, contacts: map[ID]bool{}}
 	for range 4 {
-		b, err := s.readTx(ctx, tx, of, sightings)
+		b, err := s.read(ctx, tx, of, sightings)
 		if err != nil {
 			return nil, err
 		}
@@ -47,10 +47,10 @@ func (s *Service) ResolveTx(ctx context.Context, tx *postgres.Tx, of accounts.Ac
 	return nil, postgres.ErrAgain
 }
 
-// LookTx finds the contacts of sightings, in their order, and changes nothing. It returns nil for a
+// Look finds the contacts of sightings, in their order, and changes nothing. It returns nil for a
 // sighting of nobody known.
-func (s *Service) LookTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) ([]*Contact, error) {
-	b, err := s.readTx(ctx, tx, of, sightings)
+func (s *Service) Look(ctx context.Context, scope postgres.Scope, of accounts.Account, sightings []Sighting) ([]*Contact, error) {
+	b, err := s.read(ctx, scope, of, sightings)
 	if err != nil {
 		return nil, err
 	}
@@ -101,15 +101,15 @@ type batch struct {
 	people   []*person
 }
 
-// readTx reads the contacts that the sightings are about, with all keys that they have.
-func (s *Service) readTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, sightings []Sighting) (*batch, error) {
+// read reads the contacts that the sightings are about, with all keys that they have.
+func (s *Service) read(ctx context.Context, scope postgres.Scope, of accounts.Account, sightings []Sighting) (*batch, error) {
 	now := s.clock.Now()
 	b := &batch{resolver: identity.NewResolver(now), account: of.ID, now: now, stored: map[ID]Contact{}}
 	var keys []string
 	for _, sighting := range sightings {
 		keys = append(keys, sighting.Keys()...)
 	}
-	known, err := contactsAround(ctx, tx, of.ID, keys)
+	known, err := contactsAround(ctx, scope, of.ID, keys)
 	var rows []identity.Key
 	for _, one := range known {
 		b.stored[one.ID] = one.Contact

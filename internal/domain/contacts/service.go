@@ -61,7 +61,7 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, of accounts.Account, 
 		if err := lockKeys(ctx, tx, of.ID, keys); err != nil {
 			return Contact{}, err
 		}
-		b, err := s.readTx(ctx, tx, of, sightings)
+		b, err := s.read(ctx, tx, of, sightings)
 		if err != nil {
 			return Contact{}, err
 		}

@@ -49,8 +49,8 @@ JOIN LATERAL (
       AND contact_id = owners.contact_id
 ) AS k ON true`
 
-func contactsAround(ctx context.Context, tx *postgres.Tx, of accounts.ID, keys []string) ([]around, error) {
-	return postgres.Many[around](ctx, tx, sqlContactsAround, postgres.Args{argAccount: of, "keys": keys})
+func contactsAround(ctx context.Context, scope postgres.Scope, of accounts.ID, keys []string) ([]around, error) {
+	return postgres.Many[around](ctx, scope, sqlContactsAround, postgres.Args{argAccount: of, "keys": keys})
 }
 
 // A key without a row cannot be locked as a row, so all keys are locked by a hash of their text,

@@ -94,9 +94,9 @@ func (s *Service) StatusesTx(ctx context.Context, tx *postgres.Tx, of []ID) (map
 	return statusesOf(ctx, tx, of)
 }
 
-// WroteTx returns which of the contacts have ever written to the number.
-func (s *Service) WroteTx(ctx context.Context, tx *postgres.Tx, of []contacts.ID) (map[contacts.ID]bool, error) {
-	return wrote(ctx, tx, of)
+// LastInbound returns when each of the contacts last wrote to the number. A contact that never did is missing.
+func (s *Service) LastInbound(ctx context.Context, scope postgres.Scope, of []contacts.ID) (map[contacts.ID]time.Time, error) {
+	return lastInbound(ctx, scope, of)
 }
 
 // LockUnreadTx locks a conversation and returns how many of its inbound messages are unread.

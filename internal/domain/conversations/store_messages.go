@@ -175,19 +175,23 @@ func lockUnread(ctx context.Context, tx *postgres.Tx, id ID) (int, error) {
 	return postgres.One[int](ctx, tx, sqlLockUnread, postgres.Args{"id": id})
 }
 
-const sqlWrote = `
-SELECT c.contact_id
+const sqlLastInbound = `
+SELECT c.contact_id, c.last_inbound_at
 FROM unnest(@contact_ids::uuid[]) AS wanted (contact_id)
 JOIN LATERAL (
     SELECT contact_id, last_inbound_at FROM conversations WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0
 ) AS c ON true
 WHERE c.last_inbound_at IS NOT NULL`
 
-func wrote(ctx context.Context, tx *postgres.Tx, of []contacts.ID) (map[contacts.ID]bool, error) {
-	rows, err := postgres.Many[contacts.ID](ctx, tx, sqlWrote, postgres.Args{"contact_ids": of})
-	found := make(map[contacts.ID]bool, len(rows))
-	for _, id := range rows {
-		found[id] = true
+func lastInbound(ctx context.Context, scope postgres.Scope, of []contacts.ID) (map[contacts.ID]time.Time, error) {
+	type row struct {
+		ContactID     contacts.ID
+		LastInboundAt time.Time
+	}
+	rows, err := postgres.Many[row](ctx, scope, sqlLastInbound, postgres.Args{"contact_ids": of})
+	found := make(map[contacts.ID]time.Time, len(rows))
+	for _, one := range rows {
+		found[one.ContactID] = one.LastInboundAt
 	}
 	return found, err
 }

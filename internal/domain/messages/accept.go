@@ -73,71 +73,85 @@ func (s *Service) AcceptManyTx(
 	return answers, err
 }
 
-// prepared is a draft that passed the checks that need no contact.
+// prepared is a draft after the checks that need no contact.
 type prepared struct {
 	Draft
 
 	number   string
 	category *string
+	// template is the number's own; nil if the content has none, or an unknown one.
+	template *templates.Template
 	sighting contacts.Sighting
 	// files are the library files of the content.
 	files []library.File
+	// refusals are why the draft cannot be sent, in the order of the checks.
+	refusals []*fault.Error
 }
 
 // findTemplate finds a template of the number.
-type findTemplate func(name, language string) (content.TemplateDefinition, error)
+type findTemplate func(name, language string) (templates.Template, error)
 
 func (s *Service) prepare(ctx context.Context, org orgs.ID, from accounts.Account, draft Draft) (*prepared, error) {
-	return s.prepareWith(from, draft, func(name, language string) (content.TemplateDefinition, error) {
-		return definition(s.templates.Find(ctx, org, from, name, language))
-	}, s.findLibrary(ctx, s.db.Of(org), from))
+	return s.prepareWith(from, draft, s.findIn(ctx, org, from), s.findLibrary(ctx, s.db.Of(org), from))
+}
+
+func (s *Service) findIn(ctx context.Context, org orgs.ID, from accounts.Account) findTemplate {
+	return func(name, language string) (templates.Template, error) {
+		return s.templates.Find(ctx, org, from, name, language)
+	}
 }
 
 // findOnceTx reads each template once, because most of many drafts have the same.
 func (s *Service) findOnceTx(ctx context.Context, tx *postgres.Tx, from accounts.Account) findTemplate {
 	type found struct {
-		definition content.TemplateDefinition
-		err        error
+		template templates.Template
+		err      error
 	}
 	known := map[[2]string]found{}
-	return func(name, language string) (content.TemplateDefinition, error) {
+	return func(name, language string) (templates.Template, error) {
 		key := [2]string{name, language}
 		one, asked := known[key]
 		if !asked {
-			one.definition, one.err = definition(s.templates.FindTx(ctx, tx, from, name, language))
+			one.template, one.err = s.templates.FindTx(ctx, tx, from, name, language)
 			known[key] = one
 		}
-		return one.definition, one.err
+		return one.template, one.err
 	}
 }
 
-// prepareWith makes the pre-send checks in the decided order, up to that of quota.
+// prepareWith answers the first refusal.
 func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTemplate, files findLibrary) (*prepared, error) {
 	one := &prepared{Draft: draft}
-	if err := one.address(); err != nil {
+	if err := s.check(from, one, find, files); err != nil {
 		return nil, err
+	}
+	if len(one.refusals) > 0 {
+		return nil, one.refusals[0]
+	}
+	return one, nil
+}
+
+// check makes the pre-send checks in the decided order, up to that of quota. It makes all of them: a
+// send answers the first refusal, and Validate all.
+func (s *Service) check(from accounts.Account, one *prepared, find findTemplate, files findLibrary) error {
+	if one.To != "" || !one.faulty("to", "recipient") {
+		one.refuse(one.address())
 	}
 	now := s.clock.Now()
-	template := draft.Content.Template
-	if template == nil {
-		if refusal := refusedByNumber(from, draft.Content.Type, nil, now); refusal != nil {
-			return nil, refusal
-		}
-	} else if err := s.prepareTemplate(from, one, find, now); err != nil {
-		return nil, err
+	if one.Content.Template == nil {
+		one.refuse(refusedByNumber(from, one.Content.Type, nil, now)...)
+	} else if err := checkTemplate(from, one, find, now); err != nil {
+		return err
 	}
-	return one, one.attach(files)
+	return one.attach(files)
 }
 
 // definition is a template as messages must fit it.
-func definition(found templates.Template, err error) (content.TemplateDefinition, error) {
-	if err != nil {
-		return content.TemplateDefinition{}, err
-	}
+func definition(found templates.Template) content.TemplateDefinition {
 	return content.TemplateDefinition{
 		Name: found.Name, Language: found.Language, Category: valueOf(found.Category), ParameterFormat: valueOf(found.ParameterFormat),
 		Components: found.Components,
-	}, nil
+	}
 }
 
 func valueOf(text *string) string {
@@ -147,29 +161,34 @@ func valueOf(text *string) string {
 	return *text
 }
 
-// prepareTemplate checks a template against the number's own. Whether the number may send it at all
+// checkTemplate checks a template against the number's own. Whether the number may send it at all
 // depends on its category, so that it is read first; the refusals keep their order.
-func (s *Service) prepareTemplate(from accounts.Account, one *prepared, find findTemplate, now time.Time) error {
-	definition, err := find(one.Content.Template.Name, one.Content.Template.Language)
-	if err == nil && definition.Category != "" {
-		one.category = &definition.Category
-	}
-	if refusal := refusedByNumber(from, provider.TypeTemplate, one.category, now); refusal != nil {
-		return refusal
-	}
-	if fault.Of(err) == fault.ResourceNotFound {
-		return content.UnknownTemplate(one.Content.Template.Name, one.Content.Template.Language)
-	}
-	if err != nil {
+func checkTemplate(from accounts.Account, one *prepared, find findTemplate, now time.Time) error {
+	found, err := find(one.Content.Template.Name, one.Content.Template.Language)
+	unknown := fault.Of(err) == fault.ResourceNotFound
+	if err != nil && !unknown {
 		return err
 	}
-	one.Content, err = one.Content.Against(definition)
-	return err
+	one.category = found.Category
+	one.refuse(refusedByNumber(from, provider.TypeTemplate, one.category, now)...)
+	if unknown {
+		one.refuse(content.UnknownTemplate(one.Content.Template.Name, one.Content.Template.Language))
+		return nil
+	}
+	one.template = &found
+	if one.Content.Object == nil { // it has faults of its own
+		return nil
+	}
+	fitted, faults := one.Content.Against(definition(found))
+	if len(faults) == 0 {
+		one.Content = fitted
+	}
+	one.refuse(faults...)
+	return nil
 }
 
 // address reads the recipient.
-func (p *prepared) address() error {
-	p.sighting = contacts.Sighting{Addressed: true}
+func (p *prepared) address() *fault.Error {
 	switch {
 	case p.To != "":
 		number, ok := phone.Parse(p.To)
@@ -184,6 +203,7 @@ func (p *prepared) address() error {
 	default:
 		p.sighting.BSUID = p.Recipient
 	}
+	p.sighting.Addressed = true
 	return nil
 }
 
@@ -243,12 +263,12 @@ func (s *Service) judgeTx(
 		}
 	}
 	if len(asked) > 0 {
-		known, err := s.recipientsTx(ctx, tx, from, asked)
+		known, err := s.recipients(ctx, tx, from, asked)
 		if err != nil {
 			return nil, nil, err
 		}
 		for i, place := range places {
-			answers[place].Refusal = refusedByRecipient(known[i], terms.RequireOptIn)
+			answers[place].Refusal = first(refusedByRecipient(known[i], terms.RequireOptIn))
 		}
 	}
 	for i := range drafts {
@@ -259,11 +279,11 @@ func (s *Service) judgeTx(
 	return answers, accepted, nil
 }
 
-// recipientsTx is what is known of the people that sightings are about.
-func (s *Service) recipientsTx(
-	ctx context.Context, tx *postgres.Tx, from accounts.Account, sightings []contacts.Sighting,
+// recipients is what is known of the people that sightings are about.
+func (s *Service) recipients(
+	ctx context.Context, scope postgres.Scope, from accounts.Account, sightings []contacts.Sighting,
 ) ([]recipient, error) {
-	known, err := s.contacts.LookTx(ctx, tx, from, sightings)
+	known, err := s.contacts.Look(ctx, scope, from, sightings)
 	if err != nil {
 		return nil, err
 	}
@@ -273,9 +293,9 @@ func (s *Service) recipientsTx(
 			asked = append(asked, contact.ID)
 		}
 	}
-	wrote := map[contacts.ID]bool{}
+	wrote := map[contacts.ID]time.Time{}
 	if len(asked) > 0 {
-		if wrote, err = s.conversations.WroteTx(ctx, tx, asked); err != nil {
+		if wrote, err = s.conversations.LastInbound(ctx, scope, asked); err != nil {
 			return nil, err
 		}
 	}
@@ -283,7 +303,8 @@ func (s *Service) recipientsTx(
 		if contact == nil {
 			return recipient{Marketing: contacts.Unknown}
 		}
-		return recipient{Marketing: contact.Marketing, Wrote: wrote[contact.ID]}
+		at, ever := wrote[contact.ID]
+		return recipient{Marketing: contact.Marketing, Wrote: ever, WroteAt: at, Number: contact.PhoneNumber}
 	}), nil
 }
 
@@ -325,8 +346,6 @@ func newMessage(
 const (
 	firstClass = 0
 	bulk       = 1
-	// answersWithin is how long after the contact wrote a message counts as an answer.
-	answersWithin = 24 * time.Hour
 )
 
 // priorityOf puts answers and authentication codes before everything else.
@@ -334,7 +353,7 @@ func priorityOf(m Message, thread conversations.Thread, now time.Time) int {
 	if m.Category != nil && *m.Category == authentication {
 		return firstClass
 	}
-	if isMarketing(m.Type, m.Category) || thread.LastInboundAt == nil || now.Sub(*thread.LastInboundAt) > answersWithin {
+	if isMarketing(m.Type, m.Category) || thread.LastInboundAt == nil || !inWindow(*thread.LastInboundAt, now) {
 		return bulk
 	}
 	return firstClass

@@ -12,7 +12,6 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
-	"github.com/parley-chat/parley/internal/provider"
 )
 
 type task = lanes.Task[*outgoing, outcome]
@@ -124,15 +123,14 @@ func (b *begun) refused(from accounts.Account, now time.Time) *fault.Error {
 		return fault.As(err)
 	}
 	from.CustomerStatus = b.CustomerStatus
-	if refusal := refusedByNumber(from, b.Type, b.Category, now); refusal != nil {
+	if refusal := first(refusedByNumber(from, b.Type, b.Category, now)); refusal != nil {
 		return refusal
 	}
-	if b.CooldownUntil != nil && now.Before(*b.CooldownUntil) {
-		return fault.New(provider.AccountRateLimited, "The provider lets this number send nothing before %s.",
-			b.CooldownUntil.Format(time.RFC3339))
+	if refusal := refusedByCoolDown(b.CooldownUntil, now); refusal != nil {
+		return refusal
 	}
 	if refusal := b.refusedByFile(); refusal != nil || !isMarketing(b.Type, b.Category) {
 		return refusal
 	}
-	return refusedByRecipient(recipient{Marketing: b.Marketing, Wrote: b.Wrote}, b.RequireOptIn)
+	return first(refusedByRecipient(recipient{Marketing: b.Marketing, Wrote: b.Wrote}, b.RequireOptIn))
 }

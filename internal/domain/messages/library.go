@@ -3,6 +3,7 @@ package messages
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -28,37 +29,40 @@ func (s *Service) findLibrary(ctx context.Context, scope postgres.Scope, from ac
 	}
 }
 
-// attach finds the library files of a draft.
+// attach finds the library files of a draft, and refuses those that the number cannot send.
 func (p *prepared) attach(find findLibrary) error {
 	if len(p.Content.Library) == 0 {
 		return nil
 	}
-	asked := make([]library.ID, len(p.Content.Library))
-	for i, one := range p.Content.Library {
-		if asked[i].UnmarshalText([]byte(one.ID)) != nil {
-			return unknownFile(one)
+	asked := map[string]library.ID{}
+	for _, one := range p.Content.Library {
+		var id library.ID
+		if id.UnmarshalText([]byte(one.ID)) == nil {
+			asked[one.ID] = id
 		}
 	}
-	found, err := find(asked)
+	found, err := find(slices.Collect(maps.Values(asked)))
 	if err != nil {
 		return err
 	}
-	names := map[string]string{}
-	for i, one := range p.Content.Library {
-		file, known := found[asked[i]]
+	names, refused := map[string]string{}, len(p.refusals)
+	for _, one := range p.Content.Library {
+		file, known := found[asked[one.ID]]
 		if !known {
-			return unknownFile(one)
+			p.refuse(unknownFile(one))
+			continue
 		}
-		if err := file.CarriedBy(one.Type, one.Param); err != nil {
-			return err
-		}
+		p.refuse(fault.As(file.CarriedBy(one.Type, one.Param)))
 		p.files, names[one.ID] = append(p.files, file), valueOf(file.Filename)
+	}
+	if len(p.refusals) > refused || p.Content.Object == nil {
+		return nil
 	}
 	p.Content, err = p.Content.WithFilenames(names)
 	return err
 }
 
-func unknownFile(one content.Reference) error {
+func unknownFile(one content.Reference) *fault.Error {
 	return fault.New(fault.MediaNotFound, "The number's team has no library file %s. Upload it with POST /media, or send a `link`.", one.ID).
 		At(one.Param)
 }

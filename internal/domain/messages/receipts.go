@@ -30,7 +30,7 @@ const receiptsWithin = 20 * time.Second
 // MarkRead marks an inbound message of the number, and all before it in its conversation, as read
 // here, and has the provider told.
 func (s *Service) MarkRead(ctx context.Context, org orgs.ID, by accounts.Account, receipt Receipt) (Message, error) {
-	if refusal := refusedByNumber(by, provider.TypeText, nil, s.clock.Now()); refusal != nil {
+	if refusal := first(refusedByNumber(by, provider.TypeText, nil, s.clock.Now())); refusal != nil {
 		return Message{}, refusal
 	}
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Message, error) {

@@ -115,18 +115,18 @@ func (b *sendBody) object() json.RawMessage {
 	}[b.Type]
 }
 
-func (b *sendBody) draft() (messages.Draft, error) {
-	parsed, err := content.Parse(b.Type, b.object())
-	if err != nil {
-		return messages.Draft{}, err
-	}
+// draft reads the body, and returns what is wrong beyond its schema.
+func (b *sendBody) draft() (messages.Draft, []*fault.Error) {
+	parsed, faults := content.Inspect(b.Type, b.object())
 	replyTo, err := b.Context.ReplyTo(b.Type)
-	if err != nil {
-		return messages.Draft{}, err
+	for _, err := range []error{err, content.CheckReference(b.Reference)} {
+		if found := fault.As(err); found != nil {
+			faults = append(faults, found)
+		}
 	}
 	return messages.Draft{
 		To: b.To, Recipient: b.Recipient, ReplyTo: replyTo, ClientReference: b.Reference, Content: parsed, Source: messages.FromAPI,
-	}, content.CheckReference(b.Reference)
+	}, faults
 }
 
 func (a *API) sendMessage(c *call) (reply, error) {
@@ -137,9 +137,9 @@ func (a *API) sendMessage(c *call) (reply, error) {
 	if body.Type == "" {
 		return markRead(c, messages.Receipt{MessageID: body.MessageID, Typing: body.Typing != nil})
 	}
-	draft, err := body.draft()
-	if err != nil {
-		return reply{}, err
+	draft, faults := body.draft()
+	if len(faults) > 0 {
+		return reply{}, faults[0]
 	}
 	account, err := c.account()
 	if err != nil {

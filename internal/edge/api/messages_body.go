@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -47,15 +48,9 @@ func sendSchemas(contract *openapi.Contract) (map[string]*jsonschema.Schema, err
 // eight types. The body is checked against the one that it names, so that the fault is not that of
 // another one.
 func (a *API) decodeSend(c *call) (sendBody, error) {
-	document, err := jsonin.Parse(c.body)
+	document, err := a.parseSend(c)
 	if err != nil {
 		return sendBody{}, err
-	}
-	kind, _ := document.Value()["type"].(string) // a receipt has none
-	if schema := a.sends[kind]; schema != nil {
-		if document, err = document.WithoutNulls(schema); err != nil {
-			return sendBody{}, err
-		}
 	}
 	if err := a.checkSend(document); err != nil {
 		return sendBody{}, err
@@ -63,26 +58,51 @@ func (a *API) decodeSend(c *call) (sendBody, error) {
 	return jsonin.Into[sendBody](document)
 }
 
+// parseSend parses the body. Null for an optional field means that it is not given.
+func (a *API) parseSend(c *call) (jsonin.Document, error) {
+	document, err := jsonin.Parse(c.body)
+	if err != nil {
+		return document, err
+	}
+	kind, _ := document.Value()["type"].(string) // a receipt has none
+	if schema := a.sends[kind]; schema != nil {
+		return document.WithoutNulls(schema)
+	}
+	return document, nil
+}
+
 func (a *API) checkSend(document jsonin.Document) error {
-	body := document.Value()
-	given, typed := body["type"]
-	if !typed {
+	if _, typed := document.Value()["type"]; !typed {
 		return a.checkReceipt(document)
 	}
-	kind, _ := given.(string)
+	faults, err := a.sendFaults(document, 1)
+	if err == nil && len(faults) > 0 {
+		return faults[0]
+	}
+	return err
+}
+
+// sendFaults returns the faults of the body of a send: missing fields first, unknown ones last. The schemas give at most so
+// many. It returns an error for a body without a type that can be sent, of which nothing else can be judged.
+func (a *API) sendFaults(document jsonin.Document, most int) ([]*fault.Error, error) {
+	body := document.Value()
+	kind, _ := body["type"].(string)
 	if !slices.Contains(sendTypes, kind) {
-		return fault.Invalid("type", "must be one of "+strings.Join(sendTypes, ", "))
+		return nil, fault.Invalid("type", "must be one of "+strings.Join(sendTypes, ", "))
 	}
-	err := document.Check(a.sends[kind])
-	if fault.Of(err) != fault.MissingRequiredField && body["to"] == nil && body["recipient"] == nil {
-		if _, given := body["to"]; !given {
-			return fault.New(fault.MissingRequiredField, "Give `to`, a phone number, or `recipient`, a BSUID.").At("to")
-		}
-	}
+	faults, err := document.Faults(a.sends[kind], most)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return unknownField(body, append(slices.Clone(sendFields), kind))
+	if _, given := body["to"]; !given && body["recipient"] == nil {
+		missing := slices.IndexFunc(faults, func(f *fault.Error) bool { return f.Code != fault.MissingRequiredField })
+		if missing < 0 {
+			missing = len(faults)
+		}
+		nobody := fault.New(fault.MissingRequiredField, "Give `to`, a phone number, or `recipient`, a BSUID.").At("to")
+		faults = slices.Insert(faults, missing, nobody)
+	}
+	return append(faults, unknownFields(body, append(slices.Clone(sendFields), kind))...), nil
 }
 
 // checkReceipt checks a body without a type. If it has no field of a receipt either, the caller
@@ -97,17 +117,21 @@ func (a *API) checkReceipt(document jsonin.Document) error {
 	return document.Check(a.sends[receipt])
 }
 
-// unknownField refuses the first field, by name, that is not known. The schemas of sends are made of
-// two parts, so that neither part can refuse unknown fields by itself.
+// unknownField refuses the first field, by name, that is not known.
 func unknownField(body map[string]any, known []string) error {
-	var unknown []string
-	for name := range body {
+	if faults := unknownFields(body, known); len(faults) > 0 {
+		return faults[0]
+	}
+	return nil
+}
+
+// unknownFields refuses the fields that are not known, by name. The schemas of sends are made of two
+// parts, so that neither part can refuse unknown fields by itself.
+func unknownFields(body map[string]any, known []string) (faults []*fault.Error) {
+	for _, name := range slices.Sorted(maps.Keys(body)) {
 		if !slices.Contains(known, name) {
-			unknown = append(unknown, name)
+			faults = append(faults, fault.Invalid(printable(name), "is not a known field"))
 		}
 	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	return fault.Invalid(printable(slices.Min(unknown)), "is not a known field")
+	return faults
 }

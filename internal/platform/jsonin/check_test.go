@@ -286,3 +286,45 @@ func TestErrorCodes_UnknownCode_Refused(t *testing.T) {
 	_, err := compiler.Compile("test:///schema.json")
 	require.ErrorContains(t, err, "invalid_limits")
 }
+
+func TestDocument_Faults_OnePerFieldInOrder(t *testing.T) {
+	t.Parallel()
+	schema := compile(t, sendSchema)
+	tests := []struct {
+		body   string
+		params []string
+	}{
+		{`{"account":"1","to":"491511","type":"text","text":{"body":"hi"}}`, nil},
+		{`{"zz":1,"text":{"preview_url":1},"type":"text","reply_to":"12345"}`, []string{"account", "to", "text.body", "zz", "text.preview_url", "reply_to"}},
+		{`{"reply_to":5,"account":5,"to":"x","type":"image","image":{"link":"nope","caption":"123456"}}`, []string{"reply_to", "account", "to", "image.link", "image.caption"}},
+	}
+	for _, test := range tests {
+		for range 20 { // the validator walks maps in random order
+			document, err := jsonin.Parse([]byte(test.body))
+			require.NoError(t, err)
+			for most := 1; most <= len(test.params)+1; most++ {
+				faults, err := document.Faults(schema, most)
+				require.NoError(t, err)
+				var params []string
+				for _, one := range faults {
+					params = append(params, one.Param)
+				}
+				require.Equal(t, test.params[:min(most, len(test.params))], params)
+			}
+		}
+	}
+}
+
+func TestDocument_Without_KeepsTheRest(t *testing.T) {
+	t.Parallel()
+	document, err := jsonin.Parse([]byte(`{"b":1,"a":{"c":1.50}}`))
+	require.NoError(t, err)
+	same, err := document.Without(func(name string) bool { return name == "c" })
+	require.NoError(t, err)
+	require.Equal(t, document, same)
+	lean, err := document.Without(func(name string) bool { return name == "b" })
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a":{"c":1.50}}`, string(lean.Raw()))
+	require.NotContains(t, lean.Value(), "b")
+	require.Contains(t, document.Value(), "b")
+}

@@ -6,8 +6,10 @@ package jsonin
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,6 +39,17 @@ func (d Document) Raw() []byte { return d.raw }
 
 // Value returns the body as map[string]any, []any, string, json.Number, bool and nil.
 func (d Document) Value() map[string]any { return d.value }
+
+// Without returns the document without the members that drop chooses by their names.
+func (d Document) Without(drop func(name string) bool) (Document, error) {
+	lean := maps.Clone(d.value)
+	maps.DeleteFunc(lean, func(name string, _ any) bool { return drop(name) })
+	if len(lean) == len(d.value) {
+		return d, nil
+	}
+	raw, err := json.Marshal(lean)
+	return Document{raw: raw, value: lean}, err
+}
 
 // Parse parses a body, and refuses everything that two parsers could read differently. The
 // document keeps body, so the caller must not change it afterwards.

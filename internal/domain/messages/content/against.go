@@ -4,30 +4,32 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/parley-chat/parley/internal/fault"
 )
 
 // Against checks the parameters of a template message against its template, and returns the content
-// with the rendered text as its body. Other content is returned as it is. A difference that the
-// provider might accept is no fault.
-func (c Content) Against(t TemplateDefinition) (Content, error) {
+// with the rendered text as its body, or all faults. Other content is returned as it is. A difference
+// that the provider might accept is no fault.
+func (c Content) Against(t TemplateDefinition) (Content, []*fault.Error) {
 	if !c.NeedsTemplate() {
 		return c, nil
 	}
 	// The object may come from a stored row, so it is checked again.
-	message, _, err := inspect(c.Type, c.Object)
+	message, found, err := examine(c.Type, c.Object)
 	if err != nil {
-		return Content{}, err
+		return Content{}, []*fault.Error{err}
 	}
 	d, known := t.read()
-	if !known {
-		return c, nil
+	if known && len(found.found) == 0 {
+		found.components(d, message)
 	}
-	var found checker
-	found.components(d, message)
-	if found.err != nil {
-		return Content{}, found.err
+	if faults := found.faults(); len(faults) > 0 {
+		return Content{}, faults
 	}
-	c.Body = d.render(message)
+	if known {
+		c.Body, c.Flow = d.render(message), d.flow()
+	}
 	return c, nil
 }
 

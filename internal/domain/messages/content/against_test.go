@@ -119,8 +119,8 @@ func TestAgainst_Accepted_Rendered(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			before := parsed(t, "template", test.object)
-			after, err := before.Against(test.definition)
-			require.NoError(t, err)
+			after, faults := before.Against(test.definition)
+			require.Empty(t, faults)
 			require.Equal(t, test.body, after.Body)
 			after.Body = ""
 			require.Equal(t, before, after)
@@ -131,15 +131,15 @@ func TestAgainst_Accepted_Rendered(t *testing.T) {
 func TestAgainst_OtherTypes_Unchanged(t *testing.T) {
 	t.Parallel()
 	text := parsed(t, "text", `{"body":"a"}`)
-	after, err := text.Against(define(bodyOfTwo))
-	require.NoError(t, err)
+	after, faults := text.Against(define(bodyOfTwo))
+	require.Empty(t, faults)
 	require.Equal(t, text, after)
 }
 
 func TestAgainst_ObjectOfStoredRowBroken_Refused(t *testing.T) {
 	t.Parallel()
-	_, err := content.Content{Type: "template", Object: json.RawMessage(template(`{"type":"button"}`))}.Against(carousel())
-	requireFault(t, err, missing, "template.components[0].sub_type")
+	_, faults := content.Content{Type: "template", Object: json.RawMessage(template(`{"type":"button"}`))}.Against(carousel())
+	requireFault(t, faults[0], missing, "template.components[0].sub_type")
 }
 
 func requireMisfit(t *testing.T, definition content.TemplateDefinition, cases []refused) {
@@ -147,8 +147,9 @@ func requireMisfit(t *testing.T, definition content.TemplateDefinition, cases []
 	for _, test := range cases {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := parsed(t, "template", test.object).Against(definition)
-			requireFault(t, err, test.code, test.param)
+			_, faults := parsed(t, "template", test.object).Against(definition)
+			require.NotEmpty(t, faults)
+			requireFault(t, faults[0], test.code, test.param)
 		})
 	}
 }
@@ -262,21 +263,28 @@ func TestAgainst_Offer_EndNeeded(t *testing.T) {
 		return define(plainBody, fmt.Sprintf(`{"type":"LIMITED_TIME_OFFER","limited_time_offer":{"has_expiration":%t}}`, expires))
 	}
 	requireMisfit(t, offer(true), []refused{{"absent", template(), missing, "template.components"}})
-	_, err := parsed(t, "template", template()).Against(offer(false))
-	require.NoError(t, err)
-	_, err = parsed(t, "template", examples()["template"][5]).Against(offer(true))
-	require.NoError(t, err)
+	_, faults := parsed(t, "template", template()).Against(offer(false))
+	require.Empty(t, faults)
+	_, faults = parsed(t, "template", examples()["template"][5]).Against(offer(true))
+	require.Empty(t, faults)
 }
 
-func TestRefusesBSUID_AuthenticationWithCodeButton(t *testing.T) {
+func TestAgainst_EveryFault_InOrder(t *testing.T) {
 	t.Parallel()
-	require.True(t, authentication().RefusesBSUID())
-	plain := define(`{"type":"BODY","text":"{{1}}"}`)
-	plain.Category = "AUTHENTICATION"
-	require.False(t, plain.RefusesBSUID(), "without a button")
-	require.False(t, define(plainBody, fourButton).RefusesBSUID(), "of another category")
-	require.True(t, content.IsAuthentication("AUTHENTICATION"))
-	require.False(t, content.IsAuthentication(""))
+	definition := define(`{"type":"HEADER","format":"IMAGE"}`, bodyOfTwo, fourButton)
+	_, faults := parsed(t, "template", template(values("body", word("a")), pressed("quick_reply", 0))).Against(definition)
+	require.Equal(t, []place{
+		{missing, "template.components"}, {invalid, first}, {invalid, "template.components[1].sub_type"},
+	}, places(faults))
+}
+
+func TestAgainst_Flow_ToldByTheTemplate(t *testing.T) {
+	t.Parallel()
+	for buttons, flow := range map[string]bool{`{"type":"FLOW"}`: true, `{"type":"QUICK_REPLY"}`: false} {
+		after, faults := parsed(t, "template", template()).Against(define(plainBody, `{"type":"BUTTONS","buttons":[`+buttons+`]}`))
+		require.Empty(t, faults)
+		require.Equal(t, flow, after.Flow, buttons)
+	}
 }
 
 func TestUnknownTemplate_NamesTheField(t *testing.T) {

@@ -1,29 +1,42 @@
 package content
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/parley-chat/parley/internal/fault"
 )
 
-// checker keeps the fault that the caller gets: missing fields before invalid ones, missing ones from
-// the top of the tree down, then by the order of the body. jsonin chooses in the same way.
+// checker collects the faults of content, and which files it uses.
 type checker struct {
-	err error
-	// rank orders the fault that err holds: 0 for missing or 1 for invalid, depth, position.
-	rank [3]int
+	found []ranked
 	// files collects the objects that name a library file.
 	files []*node
+	// links is true when the content has a file by its link.
+	links bool
 }
 
-// keep replaces the fault if the new one comes first. Of two with the same rank the older stays.
-func (c *checker) keep(rank [3]int, err error) {
-	before := cmp.Or(cmp.Compare(rank[0], c.rank[0]), cmp.Compare(rank[1], c.rank[1]), cmp.Compare(rank[2], c.rank[2])) < 0
-	if c.err == nil || before {
-		c.err, c.rank = err, rank
+// ranked is a fault with its place in the order: 0 for missing or 1 for invalid, depth, position.
+type ranked struct {
+	rank [3]int
+	err  *fault.Error
+}
+
+func (c *checker) keep(rank [3]int, err *fault.Error) { c.found = append(c.found, ranked{rank, err}) }
+
+// mostFaults is how many faults are returned.
+const mostFaults = 20
+
+// faults returns what was found in order: missing fields before invalid ones, missing ones from the top
+// of the tree down, then by the order of the body. jsonin orders in the same way.
+func (c *checker) faults() []*fault.Error {
+	slices.SortStableFunc(c.found, func(a, b ranked) int { return slices.Compare(a.rank[:], b.rank[:]) })
+	var faults []*fault.Error
+	for _, one := range c.found[:min(len(c.found), mostFaults)] {
+		faults = append(faults, one.err)
 	}
+	return faults
 }
 
 // missing says that an object lacks a member. The reason, which may be empty, says why it is needed.

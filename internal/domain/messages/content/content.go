@@ -35,6 +35,10 @@ type Content struct {
 	// Library lists every library file that the content uses, also in headers and templates. The
 	// caller looks them up.
 	Library []Reference
+	// Links is true when the content has a file that the provider fetches by its link.
+	Links bool
+	// Flow is true when the message opens a form. Of a template Against tells.
+	Flow bool
 }
 
 // Media is a file, given by exactly one of Link and ID.
@@ -77,12 +81,25 @@ type Reference struct {
 // Parse checks the content object of a message type. The first fault in the order of the fields is
 // returned, missing fields before invalid ones.
 func Parse(kind string, object json.RawMessage) (Content, error) {
-	root, files, err := inspect(kind, object)
+	content, faults := Inspect(kind, object)
+	if len(faults) > 0 {
+		return Content{}, faults[0]
+	}
+	return content, nil
+}
+
+// Inspect is Parse that returns every fault. Content with faults has no Object, and of the rest only
+// what can be read all the same.
+func Inspect(kind string, object json.RawMessage) (Content, []*fault.Error) {
+	root, found, err := examine(kind, object)
 	if err != nil {
-		return Content{}, err
+		return Content{Type: kind}, []*fault.Error{err}
+	}
+	if faults := found.faults(); len(faults) > 0 {
+		return glimpse(kind, root), faults
 	}
 	content := keep(kind, root)
-	content.Library = references(files)
+	content.Library, content.Links = references(found.files), found.links
 	return content, nil
 }
 
@@ -95,22 +112,34 @@ func references(files []*node) (library []Reference) {
 	return library
 }
 
-// inspect returns the tree of an object that has no fault, and the objects in it that name a library file. The rules
-// of the contract's schema come first, because the edge answers them first.
-func inspect(kind string, object json.RawMessage) (root *node, files []*node, err error) {
-	if err := checkKind(kind); err != nil {
-		return nil, nil, err
-	}
-	if root, err = parse(kind, object); err != nil {
-		return nil, nil, err
-	}
+// examine returns the tree of an object, and its faults. The rules of the contract's schema come
+// first, because the edge answers them first. The other rules are applied to objects that fit it.
+func examine(kind string, object json.RawMessage) (*node, checker, *fault.Error) {
 	var c checker
-	shapes[kind](&c, root)
-	if c.err != nil {
-		return nil, nil, c.err
+	if err := checkKind(kind); err != nil {
+		return nil, c, err
 	}
-	rules[kind](&c, root)
-	return root, c.files, c.err
+	root, err := parse(kind, object)
+	if err != nil {
+		return nil, c, err
+	}
+	shapes[kind](&c, root)
+	if len(c.found) == 0 {
+		rules[kind](&c, root)
+	}
+	return root, c, nil
+}
+
+// inspect returns the tree of an object that has no fault, and the objects in it that name a library file.
+func inspect(kind string, object json.RawMessage) (root *node, files []*node, err error) {
+	root, found, refusal := examine(kind, object)
+	if refusal != nil {
+		return nil, nil, refusal
+	}
+	if faults := found.faults(); len(faults) > 0 {
+		return nil, nil, faults[0]
+	}
+	return root, found.files, nil
 }
 
 // Library lists the library files in the stored content of a message.
@@ -159,7 +188,7 @@ func (c Content) WithFilenames(names map[string]string) (Content, error) {
 // NeedsTemplate tells whether Against must be called before the content is sent.
 func (c Content) NeedsTemplate() bool { return c.Type == provider.TypeTemplate }
 
-func checkKind(kind string) error {
+func checkKind(kind string) *fault.Error {
 	if kind == "" {
 		return fault.Missing("type")
 	}
@@ -171,7 +200,7 @@ func checkKind(kind string) error {
 
 // parse reads a content object into a tree. It is parsed as the only member of a body, so that the
 // params of syntax faults start with the type, as those of a request do.
-func parse(kind string, object json.RawMessage) (*node, error) {
+func parse(kind string, object json.RawMessage) (*node, *fault.Error) {
 	switch {
 	case len(object) == 0:
 		return nil, fault.Missing(kind)
@@ -183,7 +212,7 @@ func parse(kind string, object json.RawMessage) (*node, error) {
 	body := append([]byte(`{"`+kind+`":`), object...)
 	document, err := jsonin.Parse(append(body, '}'))
 	if err != nil {
-		return nil, err
+		return nil, fault.As(err) // every error of Parse is a fault
 	}
 	return read(document.Raw()).member(kind), nil
 }
@@ -195,7 +224,7 @@ func keep(kind string, object *node) Content {
 	case provider.TypeText:
 		content.Body = object.member("body").text
 	case provider.TypeInteractive:
-		content.Body = object.member("body").member("text").text
+		content.Body, content.Flow = object.member("body").member("text").text, object.string("type") == "flow"
 	case provider.TypeReaction:
 		content.Reaction = &Reaction{MessageID: object.string("message_id"), Emoji: object.string("emoji")}
 	case provider.TypeTemplate:
@@ -208,6 +237,30 @@ func keep(kind string, object *node) Content {
 		content.Body = content.Media.Caption
 	}
 	content.Object = object.append(nil)
+	return content
+}
+
+// glimpse returns what can be told of an object with faults.
+func glimpse(kind string, object *node) Content {
+	content := Content{Type: kind}
+	switch kind {
+	case provider.TypeText, provider.TypeReaction:
+	case provider.TypeInteractive:
+		content.Flow = object.string("type") == "flow"
+	case provider.TypeTemplate:
+		template := Template{Name: strings.TrimSpace(object.string("name")), Language: object.string("language")}
+		if code := object.member("language").string("code"); code != "" {
+			template.Language = code
+		}
+		if template.Name != "" && template.Language != "" {
+			content.Template = &template
+		}
+	default:
+		content.Links = object.string("link") != ""
+		if id := object.string("id"); id != "" && !content.Links {
+			content.Library = []Reference{{Param: below(object, "id"), ID: id, Type: kind}}
+		}
+	}
 	return content
 }
 

@@ -24,7 +24,7 @@ func TestParse_Kept(t *testing.T) {
 		},
 		{
 			"image by link", "image", `{"caption":"Menu","link":"http://harbour.example/a.jpg"}`,
-			content.Content{Body: "Menu", Media: &content.Media{Link: "http://harbour.example/a.jpg", Caption: "Menu"}},
+			content.Content{Body: "Menu", Media: &content.Media{Link: "http://harbour.example/a.jpg", Caption: "Menu"}, Links: true},
 		},
 		{
 			"document by id", "document", `{"id":"med_1","filename":"a.pdf"}`,
@@ -34,7 +34,7 @@ func TestParse_Kept(t *testing.T) {
 		},
 		{
 			"voice note", "audio", `{"link":"https://harbour.example/a.ogg","voice":true}`,
-			content.Content{Media: &content.Media{Link: "https://harbour.example/a.ogg", Voice: true}},
+			content.Content{Media: &content.Media{Link: "https://harbour.example/a.ogg", Voice: true}, Links: true},
 		},
 		{
 			"reaction removed", "reaction", `{"message_id":"pmid.1","emoji":""}`,
@@ -182,4 +182,69 @@ func TestCheckReference_LimitIs512Characters(t *testing.T) {
 	require.NoError(t, content.CheckReference(""))
 	require.NoError(t, content.CheckReference(long(512)))
 	requireFault(t, content.CheckReference(long(513)), invalid, "biz_opaque_callback_data")
+}
+
+func TestInspect_EveryFault_AndWhatCanBeRead(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, kind, object string
+		faults             []place
+		read               content.Content
+	}{
+		{"nothing", "text", ``, []place{{missing, "text"}}, content.Content{}},
+		{"no object", "text", `[]`, []place{{invalid, "text"}}, content.Content{}},
+		{
+			"two fields", "text", `{"preview_url":1,"body":""}`,
+			[]place{{invalid, "text.preview_url"}, {invalid, "text.body"}},
+			content.Content{},
+		},
+		{
+			"missing first", "reaction", `{"emoji":"` + long(17) + `"}`,
+			[]place{{missing, "reaction.message_id"}, {invalid, "reaction.emoji"}},
+			content.Content{},
+		},
+		{
+			"library file", "image", `{"id":"med_1","caption":"` + long(1025) + `"}`,
+			[]place{{invalid, "image.caption"}},
+			content.Content{Library: []content.Reference{{Param: "image.id", ID: "med_1", Type: "image"}}},
+		},
+		{"link", "audio", `{"link":"https://a.example","caption":"a"}`, []place{{invalid, "audio.caption"}}, content.Content{Links: true}},
+		{
+			"template", "template", `{"name":" order ","language":{"code":"en"},"components":[{"type":"button"}]}`,
+			[]place{{missing, "template.components[0].sub_type"}, {missing, "template.components[0].index"}},
+			content.Content{Template: &content.Template{Name: "order", Language: "en"}},
+		},
+		{"template without a language", "template", `{"name":"order"}`, []place{{missing, "template.language"}}, content.Content{}},
+		{
+			"flow", "interactive", `{"type":"flow","body":{"text":"a"},"action":{}}`,
+			[]place{{missing, "interactive.action.name"}, {missing, "interactive.action.parameters"}},
+			content.Content{Flow: true},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			read, faults := content.Inspect(test.kind, json.RawMessage(test.object))
+			require.Equal(t, test.faults, places(faults))
+			test.read.Type = test.kind
+			require.Equal(t, test.read, read)
+		})
+	}
+}
+
+func TestInspect_FilesAndFlows_Told(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		kind, object string
+		links, flow  bool
+	}{
+		{"text", `{"body":"a"}`, false, false},
+		{"image", `{"link":"https://a.example/a.jpg"}`, true, false},
+		{"image", `{"id":"med_1"}`, false, false},
+		{"template", template(values("header", `{"type":"image","image":{"link":"https://a.example/a.jpg"}}`)), true, false},
+		{"interactive", interactive("flow", `{"name":"flow","parameters":{"flow_message_version":"3","flow_id":"1","flow_cta":"a"}}`), false, true},
+		{"interactive", interactive("button", reply("A")), false, false},
+	} {
+		read := parsed(t, test.kind, test.object)
+		require.Equal(t, []bool{test.links, test.flow}, []bool{read.Links, read.Flow}, test.object)
+	}
 }

@@ -24,15 +24,8 @@ type TemplateDefinition struct {
 // IsAuthentication tells whether a template category is that of one-time passwords.
 func IsAuthentication(category string) bool { return strings.EqualFold(category, "AUTHENTICATION") }
 
-// RefusesBSUID tells whether the provider refuses to send the template to a BSUID: authentication
-// templates with a one-tap, zero-tap or copy-code button. The sender then needs the phone number.
-func (t TemplateDefinition) RefusesBSUID() bool {
-	definition, _ := t.read()
-	return slices.ContainsFunc(definition.buttons, func(b button) bool { return b.code })
-}
-
 // UnknownTemplate is the fault of a template that the number does not have.
-func UnknownTemplate(name, language string) error {
+func UnknownTemplate(name, language string) *fault.Error {
 	return fault.New(fault.InvalidTemplateName,
 		"This number has no template %s in the language %s. Check both, or sync the templates.", quoted(name), quoted(language),
 	).At("template.name")
@@ -119,6 +112,11 @@ func (d definition) with(components []componentJSON) definition {
 		}
 	}
 	return d
+}
+
+// flow tells whether a button opens a form.
+func (d definition) flow() bool {
+	return slices.ContainsFunc(d.buttons, func(b button) bool { return b.kind == "FLOW" }) || slices.ContainsFunc(d.cards, definition.flow)
 }
 
 func (d definition) button(b buttonJSON) button {

@@ -10,5 +10,8 @@ func ShapeFault(kind string, object json.RawMessage) error {
 	}
 	var c checker
 	shapes[kind](&c, root)
-	return c.err
+	if faults := c.faults(); len(faults) > 0 {
+		return faults[0]
+	}
+	return nil
 }

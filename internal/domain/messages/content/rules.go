@@ -32,6 +32,7 @@ func source(c *checker, n *node) {
 	case id != nil:
 		c.files = append(c.files, n)
 	}
+	c.links = c.links || link != nil
 	if link != nil && !fetchable(link.text) {
 		c.invalid(link, "must be an absolute http or https URL, which the messaging network can fetch")
 	}

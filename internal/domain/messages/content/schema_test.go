@@ -55,6 +55,14 @@ func placeOf(err error) place {
 	return place{}
 }
 
+// places are the codes and params of faults.
+func places(faults []*fault.Error) (all []place) {
+	for _, one := range faults {
+		all = append(all, placeOf(one))
+	}
+	return all
+}
+
 func requireSameAsSchema(t *testing.T, kind, object string) {
 	t.Helper()
 	byShape, bySchema := content.ShapeFault(kind, json.RawMessage(object)), overHTTP(kind, object)
