@@ -127,6 +127,22 @@ func (s *Service) Reserve(ctx context.Context, org orgs.ID, limit int64, n int) 
 	return r, nil
 }
 
+// Refuses returns the fault quota_exceeded if one message more would not fit now. It counts nothing.
+// What a flush under way adds is not looked at, because the row may have it already.
+func (s *Service) Refuses(ctx context.Context, org orgs.ID, limit int64) error {
+	k, pending := key{org: org, month: monthOf(s.clock.Now())}, int64(0)
+	s.mu.Lock()
+	if c, found := s.counters[k]; found {
+		pending = c.pending
+	}
+	s.mu.Unlock()
+	standing, err := readMonth(ctx, s.db.Of(org), k.month)
+	if used := standing.Used + pending; err == nil && used+1 > limit {
+		err = exceededBy(k, limit, used, 1)
+	}
+	return err
+}
+
 // GiveBack takes the messages out of the count again. This process has them back at once, other
 // processes after the next flush. Only the first call has an effect, and a nil reservation has none.
 func (r *Reservation) GiveBack() {

@@ -289,3 +289,21 @@ func TestReserve_CallerGone_AllowanceStillGranted(t *testing.T) {
 	_, allowed := f.shared(t, t.Context())
 	require.EqualValues(t, 50, allowed)
 }
+
+// TestRefuses_WhatThisProcessCounted_AndCountsNothing: the messages that are counted in memory only are included.
+func TestRefuses_WhatThisProcessCounted_AndCountsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	p := f.process()
+	require.NoError(t, p.Refuses(t.Context(), f.org, 1), "a month without a row")
+	require.Equal(t, fault.QuotaExceeded, fault.Of(p.Refuses(t.Context(), f.org, 0)))
+	f.warm(t, p, limit)
+	f.requireUsed(t, 1) // the second is in memory
+	for range 3 {
+		require.NoError(t, p.Refuses(t.Context(), f.org, 3))
+		require.Equal(t, fault.QuotaExceeded, fault.Of(p.Refuses(t.Context(), f.org, 2)))
+	}
+	require.NoError(t, p.Flush(t.Context()))
+	f.requireUsed(t, 2)
+	require.Equal(t, fault.QuotaExceeded, fault.Of(f.process().Refuses(t.Context(), f.org, 2)), "in another process")
+}

@@ -15,7 +15,6 @@ import (
 // this list.
 func notServedYet() []string {
 	return []string{
-		"validateMessage",
 		"getMessageTimeline", "createTemplate", "updateTemplate",
 		"listSetupLinks",
 		"createSetupLink", "getSetupLink", "updateSetupLink", "revokeSetupLink",

@@ -125,7 +125,7 @@ func (a *API) admit(c *call) error {
 
 // handle runs the handler. Without an active subscription it refuses routes that change something.
 func (c *call) handle() (reply, error) {
-	if c.route.operation != nil && c.route.operation.Method != http.MethodGet {
+	if c.route.operation != nil && c.route.operation.Method != http.MethodGet && !c.route.reads {
 		if err := c.caller.RefusesWrites(c.cell.Clock.Now()); err != nil {
 			return reply{}, err
 		}

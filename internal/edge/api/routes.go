@@ -23,6 +23,8 @@ type route struct {
 	handler      handler
 	// refuses returns an error when the plan does not include the route. Nil: every plan includes it.
 	refuses func(orgs.Standing) error
+	// reads is set for routes that change nothing although their method is not GET: they need no active subscription.
+	reads bool
 	// leased is set for routes that call the provider before they answer.
 	leased bool
 	// upload is set for routes that take a file instead of JSON.
@@ -55,6 +57,7 @@ func (a *API) routes() []*route {
 
 		{method: "GET", path: "/{phone_number_id}/messages", class: lists, handler: listMessages},
 		{method: "POST", path: "/{phone_number_id}/messages", class: urgent, handler: a.sendMessage},
+		{method: "POST", path: "/{phone_number_id}/messages/validate", class: single, handler: a.validateMessage, reads: true},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}", class: single, handler: getMessage},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}/media", class: single, handler: getMessageMedia},
 

@@ -103,7 +103,7 @@ func bodies() map[string]string {
 		"attachContactLabel": `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B"}`,
 		"bulkLabelContacts":  `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B","operation":"detach","contact_ids":["ctc_01M6B1Z2YTSTSEJFBCW1HAVEDG"]}`,
 		"updateConversation": `{"status":"resolved"}`, "attachConversationLabel": `{"label_id":"lbl_01M6DRK2Y03Y667HMTRQGBYY0B"}`,
-		"registerNumber": rightPIN, "sendMessage": sendTo("+351910000001"),
+		"registerNumber": rightPIN, "sendMessage": sendTo("+351910000001"), "validateMessage": sendTo("+351910000001"),
 	}
 }
 
