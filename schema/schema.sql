@@ -520,6 +520,8 @@ CREATE TABLE public.message_states (
     media_type text,
     media_size bigint,
     media_key text,
+    last_begun_at timestamp with time zone,
+    answered_at timestamp with time zone,
     CONSTRAINT message_states_media_state_check CHECK ((media_state = ANY (ARRAY['pending'::text, 'ready'::text, 'failed'::text]))),
     CONSTRAINT message_states_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'pending'::text, 'sent'::text, 'delivered'::text, 'read'::text, 'failed'::text])))
 )

@@ -29,8 +29,10 @@ type book struct {
 	arrivedIDs []providerID
 	arrived    []*Message
 	attempts   []attempt
-	pairs      []pair
-	drafts     []events.Draft
+	// answered are the times at which the provider took messages by its answer.
+	answered map[ID]*time.Time
+	pairs    []pair
+	drafts   []events.Draft
 	// files are to be fetched; the events of their messages wait for them.
 	files []media.File
 	// parked are statuses that wait for their message from now on.
@@ -52,7 +54,7 @@ type attempt struct {
 	Attempt      int
 	BegunAt      time.Time
 	EndedAt      time.Time
-	Outcome      string
+	Outcome      AttemptOutcome
 	ErrorCode    *fault.Code
 	ProviderCode *int
 }
@@ -64,7 +66,7 @@ type pair struct {
 }
 
 func newBook(s *Service, account accounts.Account) *book {
-	return &book{s: s, account: account, now: s.clock.Now()}
+	return &book{s: s, account: account, now: s.clock.Now(), answered: map[ID]*time.Time{}}
 }
 
 // change has the state of a message written.
@@ -83,6 +85,7 @@ func (b *book) arrive(message *Message) {
 // accepted notes that the provider took a message under an id.
 func (b *book) accepted(message *Message, id string, at time.Time) {
 	b.ids = append(b.ids, providerID{ProviderID: id, MessageID: message.ID})
+	b.answered[message.ID] = &at
 	one := minute{Minute: at, Accepted: 1}
 	if message.calledBack() { // the callback was faster than the answer
 		one.CalledBack = 1
@@ -117,12 +120,16 @@ func (b *book) failBy(message *Message, failed *provider.Error) {
 	b.fail(message, code, words, number)
 }
 
-// note keeps an attempt for the timeline, which is not served yet.
-func (b *book) note(message *Message, number int, begun *time.Time, outcome string, failed *provider.Error) {
+// note keeps an attempt for the timeline. It ended when the provider answered; now, if it did not.
+func (b *book) note(of *result, outcome AttemptOutcome, failed *provider.Error) {
+	begun, ended := of.Task.BegunAt, b.now
 	if begun == nil {
 		return // noted before
 	}
-	one := attempt{MessageID: message.ID, Attempt: number, BegunAt: *begun, EndedAt: b.now, Outcome: outcome}
+	if !of.Value.at.IsZero() {
+		ended = of.Value.at
+	}
+	one := attempt{MessageID: of.Task.ID, Attempt: of.Task.Attempt, BegunAt: *begun, EndedAt: ended, Outcome: outcome}
 	if failed != nil {
 		one.ErrorCode, one.ProviderCode = &failed.Code, failed.ProviderCode
 	}

@@ -48,6 +48,9 @@ type sentMeta struct {
 // providerName is what message.sent calls the network.
 const providerName = "cloud"
 
+// keySent makes the key of message.sent of the id of its message.
+const keySent = ":sent"
+
 // sentEventsTx are the events of the messages that the provider was just proved to have taken.
 func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draft, error) {
 	if len(b.sent) == 0 {
@@ -61,7 +64,7 @@ func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draf
 	drafts := make([]events.Draft, len(b.sent))
 	for i, message := range b.sent {
 		drafts[i] = events.Draft{
-			Type: events.MessageSent, Key: message.ID.String() + ":sent", PhoneNumberID: numberOfAccount(b.account),
+			Type: events.MessageSent, Key: message.ID.String() + keySent, PhoneNumberID: numberOfAccount(b.account),
 			Contact: message.ContactID.Any(), Message: message.ID.Any(),
 			Data: message.sentData(b.account, statuses[message.ConversationID], b.s.hosted(message)),
 		}

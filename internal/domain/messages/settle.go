@@ -69,11 +69,11 @@ func (w *sender) settleOne(b *book, one *result, message *Message) (block time.T
 	case lanes.Answered:
 		if one.Task.refusal != nil {
 			b.fail(message, one.Task.refusal.Code, one.Task.refusal.Message, nil)
-			outcome := "not_called"
+			outcome := AttemptNotCalled
 			if one.Task.unproved {
-				outcome = "unknown"
+				outcome = AttemptUnknown
 			}
-			b.note(message, attempt, one.Task.BegunAt, outcome, nil)
+			b.note(one, outcome, nil)
 		}
 	case lanes.Postponed:
 		if message.Attempt == attempt { // nothing left this machine
@@ -100,7 +100,7 @@ func (w *sender) unknown(b *book, one *result, message *Message, now time.Time) 
 		until = one.Task.BegunAt.Add(w.s.echoWait)
 	}
 	one.Answer = lanes.Answer[outcome]{RetryAt: until}
-	b.note(message, one.Task.Attempt, one.Task.BegunAt, "unknown", nil)
+	b.note(one, AttemptUnknown, nil)
 }
 
 // returned settles an attempt that the provider answered.
@@ -117,11 +117,11 @@ func (w *sender) returned(b *book, one *result, message *Message, now time.Time)
 		w.unknown(b, one, message, now)
 		return time.Time{}
 	case failed.Class != provider.Retryable && failed.Class != provider.RateLimited:
-		b.note(message, attempt, one.Task.BegunAt, "refused", failed)
+		b.note(one, AttemptRefused, failed)
 		b.failBy(message, failed)
 		return time.Time{}
 	}
-	b.note(message, attempt, one.Task.BegunAt, "failed", failed)
+	b.note(one, AttemptFailed, failed)
 	message.Failures++
 	retry, again := retryAt(message.Failures, failed, now)
 	if !again || message.Status != Queued && message.Status != Pending {

@@ -34,7 +34,9 @@ LEFT JOIN LATERAL (
 )
 
 const sqlOne = `
-SELECT ` + columns + `, ` + stateColumns + `, ` + contactColumns + `
+SELECT ` + columns + `, ` + stateColumns + `, ` + contactColumns + sqlFromOne
+
+const sqlFromOne = `
 FROM messages m
 JOIN message_states st ON st.org_id = @org_id AND st.id = m.id` + sqlContact + `
 WHERE m.org_id = @org_id
@@ -221,15 +223,17 @@ WITH given AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @statuses::text[], @codes::text[], @words::text[], @numbers::integer[], @synthesized::boolean[],
         @provider_ids::text[], @second_ids::text[], @announced::smallint[], @begun::timestamptz[], @failures::smallint[],
-        @sent::timestamptz[], @delivered::timestamptz[], @reads::timestamptz[], @played::timestamptz[], @failed::timestamptz[])
+        @sent::timestamptz[], @delivered::timestamptz[], @reads::timestamptz[], @played::timestamptz[], @failed::timestamptz[],
+        @answered::timestamptz[])
         AS given (id, status, error_code, error_message, provider_code, synthesized, provider_id, second_provider_id, announced,
-            begun_at, failures, sent_at, delivered_at, read_at, played_at, failed_at)
+            begun_at, failures, sent_at, delivered_at, read_at, played_at, failed_at, answered_at)
 ), changed AS (
     UPDATE message_states st
     SET status = g.status, error_code = g.error_code, error_message = g.error_message, provider_code = g.provider_code,
         synthesized = g.synthesized, provider_id = g.provider_id, second_provider_id = g.second_provider_id,
         announced = g.announced, begun_at = g.begun_at, failures = g.failures, sent_at = g.sent_at,
-        delivered_at = g.delivered_at, read_at = g.read_at, played_at = g.played_at, failed_at = g.failed_at
+        delivered_at = g.delivered_at, read_at = g.read_at, played_at = g.played_at, failed_at = g.failed_at,
+        answered_at = coalesce(g.answered_at, st.answered_at)
     FROM given g
     WHERE st.org_id = @org_id AND st.id = g.id AND st.id BETWEEN @least AND @greatest
 ), tried AS (
@@ -286,13 +290,14 @@ func (b *book) columns() postgres.Args {
 		postgres.Col("delivered", func(m *Message) *time.Time { return m.DeliveredAt }),
 		postgres.Col("reads", func(m *Message) *time.Time { return m.ReadAt }),
 		postgres.Col("played", func(m *Message) *time.Time { return m.PlayedAt }),
-		postgres.Col("failed", func(m *Message) *time.Time { return m.FailedAt }))
+		postgres.Col("failed", func(m *Message) *time.Time { return m.FailedAt }),
+		postgres.Col("answered", func(m *Message) *time.Time { return b.answered[m.ID] }))
 	for _, column := range []postgres.Column[attempt]{
 		postgres.Col("tried_ids", func(a attempt) ID { return a.MessageID }),
 		postgres.Col("tried", func(a attempt) int { return a.Attempt }),
 		postgres.Col("tried_begun", func(a attempt) time.Time { return a.BegunAt }),
 		postgres.Col("tried_ended", func(a attempt) time.Time { return a.EndedAt }),
-		postgres.Col("outcomes", func(a attempt) string { return a.Outcome }),
+		postgres.Col("outcomes", func(a attempt) AttemptOutcome { return a.Outcome }),
 		postgres.Col("tried_codes", func(a attempt) *fault.Code { return a.ErrorCode }),
 		postgres.Col("tried_numbers", func(a attempt) *int { return a.ProviderCode }),
 	} {

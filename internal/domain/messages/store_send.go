@@ -23,7 +23,7 @@ WITH locked AS MATERIALIZED (
     FOR NO KEY UPDATE
 ), begun AS (
     UPDATE message_states st
-    SET attempt = st.attempt + 1, begun_at = @now, status = 'pending'
+    SET attempt = st.attempt + 1, begun_at = @now, last_begun_at = @now, status = 'pending'
     FROM locked
     WHERE st.org_id = @org_id AND st.id = locked.id AND st.id BETWEEN @least AND @greatest
       AND locked.status IN ('queued', 'pending') AND locked.begun_at IS NULL
@@ -70,6 +70,7 @@ WITH noted AS (
 UPDATE message_states
 SET attempt = @attempt,
     begun_at = @now,
+    last_begun_at = @now,
     resent = true
 WHERE org_id = @org_id
   AND id = @id`
