@@ -25,6 +25,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/quota"
 	"github.com/parley-chat/parley/internal/domain/templates"
+	"github.com/parley-chat/parley/internal/domain/timeline"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/bucket"
@@ -67,6 +68,7 @@ type Cell struct {
 	Media         *media.Service
 	Library       *library.Service
 	Messages      *messages.Service
+	Timeline      *timeline.Service
 	Idempotency   *idempotency.Store
 }
 
@@ -171,6 +173,7 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 		Quota:    c.Quota,
 		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
 	})
+	c.Timeline = timeline.New(c.DB, c.Clock, c.Messages, c.Webhooks)
 	c.Accounts.Equip(c.Messages.OpenLaneTx, c.Media.OpenLaneTx)
 	c.Quota.CountWith(c.Messages.CountAccepted)
 	// In the order of locks (ARCHITECTURE.md): contacts and conversations, then templates, then accounts,

@@ -27,6 +27,9 @@ type requestKind struct{}
 
 func (requestKind) Prefix() string { return "req_" }
 
+// RequestOf is the id of a request that another row names.
+func RequestOf(id ids.Any) RequestID { return ids.From[requestKind](id) }
+
 // NewRequestID mints the id of a request that arrived at.
 func NewRequestID(at time.Time) RequestID { return ids.New[requestKind](at) }
 
@@ -58,6 +61,9 @@ type sameFlood struct {
 	ip    netip.Addr
 	route string
 }
+
+// Kept is how long entries are shown. Then their partitions are dropped.
+const Kept = 30 * 24 * time.Hour
 
 const (
 	flushEvery = time.Second

@@ -2,6 +2,7 @@ package apilogs
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -72,8 +73,10 @@ type row struct {
 	Count      int
 }
 
+const columns = `org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed, count`
+
 const sqlListEntries = `
-SELECT org_id, id, key_id, method, path, route, status, code, duration_us, ip, user_agent, replayed, count
+SELECT ` + columns + `
 FROM api_log
 WHERE org_id = @org_id
 ORDER BY id DESC
@@ -81,17 +84,33 @@ LIMIT @limit`
 
 func listEntries(ctx context.Context, scope postgres.Scope, limit int) ([]Entry, error) {
 	rows, err := postgres.Many[row](ctx, scope, sqlListEntries, postgres.Args{"limit": limit})
-	entries := make([]Entry, 0, len(rows))
-	for _, r := range rows {
-		entry := Entry{
-			OrgID: r.OrgID, ID: r.ID, KeyID: r.KeyID, Method: r.Method, Path: r.Path, Route: r.Route, Status: r.Status,
-			Code: r.Code, Duration: time.Duration(r.DurationUs) * time.Microsecond, UserAgent: r.UserAgent, Replayed: r.Replayed,
-			Count: r.Count,
-		}
-		if r.IP != nil {
-			entry.IP = *r.IP
-		}
-		entries = append(entries, entry)
+	return postgres.Each(rows, row.entry), err
+}
+
+const sqlFindEntry = `
+SELECT ` + columns + `
+FROM api_log
+WHERE org_id = @org_id
+  AND id = @id`
+
+// Find returns the entry of one request. There is none for up to a second after the request, and none for one
+// that was lost.
+func Find(ctx context.Context, scope postgres.Scope, id RequestID) (entry Entry, found bool, err error) {
+	one, err := postgres.One[row](ctx, scope, sqlFindEntry, postgres.Args{"id": id})
+	if errors.Is(err, postgres.ErrNoRow) {
+		return Entry{}, false, nil
 	}
-	return entries, err
+	return one.entry(), err == nil, err
+}
+
+func (r row) entry() Entry {
+	entry := Entry{
+		OrgID: r.OrgID, ID: r.ID, KeyID: r.KeyID, Method: r.Method, Path: r.Path, Route: r.Route, Status: r.Status,
+		Code: r.Code, Duration: time.Duration(r.DurationUs) * time.Microsecond, UserAgent: r.UserAgent, Replayed: r.Replayed,
+		Count: r.Count,
+	}
+	if r.IP != nil {
+		entry.IP = *r.IP
+	}
+	return entry
 }

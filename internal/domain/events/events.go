@@ -41,6 +41,9 @@ const (
 	SetupLinkConsumed      Type = "customer.setup_link.consumed"
 )
 
+// Kept is how long events and their deliveries are shown. Then their partitions are dropped.
+const Kept = 30 * 24 * time.Hour
+
 // Catalogue lists every type that a subscription may name.
 func Catalogue() []Type {
 	return []Type{

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// printed has the places in which a body prints the event's key.
+// printed has the places in which a body prints the event's key, and a status.
 type printed struct {
 	ID    string `json:"id"`
 	Entry []struct {
@@ -20,7 +20,8 @@ type printed struct {
 					ID string `json:"id"`
 				} `json:"messages"`
 				Statuses []struct {
-					ID string `json:"id"`
+					ID     string `json:"id"`
+					Status string `json:"status"`
 				} `json:"statuses"`
 			} `json:"value"`
 		} `json:"changes"`
@@ -37,7 +38,10 @@ func Example(of Type, body []byte, now time.Time) (Draft, error) {
 	draft := Draft{Type: of, Key: found.ID, Body: body}
 	for _, entry := range found.Entry {
 		for _, change := range entry.Changes {
-			for _, one := range append(change.Value.Messages, change.Value.Statuses...) {
+			for _, one := range change.Value.Messages {
+				draft.Key = one.ID
+			}
+			for _, one := range change.Value.Statuses {
 				draft.Key = one.ID
 			}
 		}

@@ -123,7 +123,7 @@ func (o outcome) deliveryStatus() DeliveryStatus {
 }
 
 // kept is how long deliveries are listed.
-const kept = 30 * 24 * time.Hour
+const kept = events.Kept
 
 // Deliveries returns a page of deliveries, newest first.
 func (s *Service) Deliveries(

@@ -98,7 +98,7 @@ func (d Delivery) Resource() DeliveryResource {
 		ID: d.ID, Object: "webhook_delivery", SubscriptionID: d.SubscriptionID, EventType: d.EventType, EventID: d.EventKey,
 		Status: d.Status, AttemptCount: d.AttemptCount,
 		LastAttemptAt: clock.StampOrNil(d.LastAttemptAt), NextAttemptAt: clock.StampOrNil(d.NextAttemptAt),
-		answered: d.answered, ErrorMessage: d.message(), ReplayedFrom: d.ReplayedFrom, CreatedAt: clock.Stamp(d.ID.CreatedAt()),
+		answered: d.answered, ErrorMessage: d.Problem(), ReplayedFrom: d.ReplayedFrom, CreatedAt: clock.Stamp(d.ID.CreatedAt()),
 	}
 }
 
@@ -108,14 +108,14 @@ func (d Detail) Resource() DeliveryResource {
 	resource.Payload, resource.Attempts = d.Body, []AttemptResource{}
 	for _, one := range d.Attempts {
 		resource.Attempts = append(resource.Attempts, AttemptResource{
-			Attempt: one.Attempt, At: clock.Stamp(one.ID.CreatedAt()), answered: one.answered, ErrorMessage: one.message(),
+			Attempt: one.Attempt, At: clock.Stamp(one.ID.CreatedAt()), answered: one.answered, ErrorMessage: one.Problem(),
 		})
 	}
 	return resource
 }
 
-// message says what went wrong and what to do; empty after success.
-func (a answered) message() string {
+// Problem says what went wrong and what to do; empty after success.
+func (a answered) Problem() string {
 	if a.ErrorCode == nil {
 		return ""
 	}

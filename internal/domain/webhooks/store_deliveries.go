@@ -14,8 +14,8 @@ import (
 )
 
 // Deliveries are inserted by domain/events/store.go, where events are recorded, and by
-// store_replays.go, which also reads dead deliveries. All other statements on webhook_deliveries and
-// webhook_attempts are in this file.
+// store_replays.go, which also reads dead deliveries. store_timeline.go reads those of a message. All other statements
+// on webhook_deliveries and webhook_attempts are in this file.
 
 const deliveryColumns = `id, subscription_id, event_id, event_key, event_type, subject_id, status, attempt_count, last_attempt_at,
     next_attempt_at, response_status, response_body_snippet, duration_ms, error_code, replayed_from`

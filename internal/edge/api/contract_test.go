@@ -15,7 +15,7 @@ import (
 // this list.
 func notServedYet() []string {
 	return []string{
-		"getMessageTimeline", "createTemplate", "updateTemplate",
+		"createTemplate", "updateTemplate",
 		"listSetupLinks",
 		"createSetupLink", "getSetupLink", "updateSetupLink", "revokeSetupLink",
 	}

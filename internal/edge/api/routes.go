@@ -60,6 +60,7 @@ func (a *API) routes() []*route {
 		{method: "POST", path: "/{phone_number_id}/messages/validate", class: single, handler: a.validateMessage, reads: true},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}", class: single, handler: getMessage},
 		{method: "GET", path: "/{phone_number_id}/messages/{id}/media", class: single, handler: getMessageMedia},
+		{method: "GET", path: "/{phone_number_id}/messages/{id}/timeline", class: lists, handler: getMessageTimeline},
 
 		{method: "GET", path: "/media", class: lists, handler: listMedia},
 		{method: "POST", path: "/media", class: urgent, handler: createMedia, upload: true},
