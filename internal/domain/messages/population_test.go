@@ -33,16 +33,16 @@ FROM generate_series(1, $4::int) AS n`
 	sqlThreads = `
 INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, updated_at)
 SELECT org_id, ulid($2::timestamptz), account_id, id, 'open', 0, $2, $2 FROM contacts WHERE org_id = $1`
-	// Of a hundred messages ten are images and one is an audio, and one has failed.
+	// Of a hundred messages ten are images and one is an audio, and one has failed. The id of the request is that of the message.
 	sqlSaid = `
 WITH threads AS MATERIALIZED (
     SELECT id, contact_id, row_number() OVER (ORDER BY contact_id) - 1 AS n FROM conversations WHERE org_id = $1
 ), said AS MATERIALIZED (
     SELECT n, ulid($3::timestamptz + n * $5::interval) AS id FROM generate_series(1, $4::int) AS n
 ), made AS (
-    INSERT INTO messages (org_id, id, account_id, conversation_id, contact_id, direction, type, source, to_number, content)
+    INSERT INTO messages (org_id, id, account_id, conversation_id, contact_id, direction, type, source, request_id, to_number, content)
     SELECT $1, s.id, $2, t.id, t.contact_id, CASE WHEN hashint4(s.n) % 2 = 0 THEN 'inbound' ELSE 'outbound' END,
-        CASE WHEN s.n % 100 = 7 THEN 'audio' WHEN s.n % 10 = 3 THEN 'image' ELSE 'text' END, 'api', '+351910000001',
+        CASE WHEN s.n % 100 = 7 THEN 'audio' WHEN s.n % 10 = 3 THEN 'image' ELSE 'text' END, 'api', s.id, '+351910000001',
         '{"body":"Your order is ready, come by until six in the evening."}'
     FROM said s
     JOIN threads t ON t.n = abs(hashint4(s.n * 31)) % $6::int
