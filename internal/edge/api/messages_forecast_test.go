@@ -51,7 +51,7 @@ func allForetold() (all []foretold) {
 		{code: fault.InvalidPhoneNumber, when: "`to` is no number in E.164", param: "to", make: body(message("text", text, "to", `"12"`))},
 		{code: fault.MissingRequiredField, when: "a field is missing", param: "text.body", make: body(message("text", `{}`))},
 		{code: fault.MissingRequiredField, when: "there is no recipient", param: "to", make: body(message("text", text, "to", ""))},
-		{code: fault.InvalidFieldValue, when: "a field is too long", param: "text.body", make: body(message("text", `{"body":""}`))},
+		{code: fault.InvalidFieldValue, when: "a field has a wrong value", param: "text.body", make: body(message("text", `{"body":""}`))},
 		{code: fault.InvalidFieldValue, when: "a field is not known", param: "txt", make: body(message("text", text, "txt", `{}`))},
 		{code: provider.OutsideWindow, when: "the contact never wrote", make: body(message("text", text)), later: true},
 		{

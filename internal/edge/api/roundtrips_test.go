@@ -54,3 +54,16 @@ func TestRoundTrips_Send(t *testing.T) {
 	require.Equal(t, 1, least(post), "the stored answers")
 	require.Equal(t, []int{1, 1, 9, 9, 9, 9}, n.stored(t))
 }
+
+// TestRoundTrips_Validate counts a text to a known contact.
+func TestRoundTrips_Validate(t *testing.T) {
+	t.Parallel()
+	n := numberOf(t, apitest.New(t))
+	text := sendTo(*n.s.Conversation(t, n.Org, n.account).ContactNumber)
+	fewest := 1_000
+	for range 6 {
+		fewest = min(fewest, n.s.RoundTrips(func() { require.True(t, n.validate(t, text).Valid) }))
+	}
+	// The caller; account; quota; contact; conversation.
+	require.Equal(t, 5, fewest)
+}
