@@ -49,6 +49,9 @@ func TestStatuses_ProviderTimes_NeverBeforeTheirCause(t *testing.T) {
 			},
 			want: []string{"sent 10:01:01.400", "failed 10:01:02.000"},
 		},
+		"sent in the phone app, before it was stored": {
+			state: messages.State{SentAt: at("10:00:01.000"), DeliveredAt: at("10:00:02.000")}, want: []string{"sent 10:00:01.000", "delivered 10:00:02.000"},
+		},
 		"read before it was delivered": {
 			state:    messages.State{SentAt: at("10:00:01.000"), DeliveredAt: at("10:00:05.000"), ReadAt: at("10:00:04.000")},
 			attempts: []messages.Attempt{attempted(messages.AttemptSent, "10:00:00.500")},
