@@ -82,6 +82,7 @@ func LockOrder() []string {
 func System() []string {
 	return []string{
 		"plans", "schema_migrations", "lanes", "lane_rows", "lane_keys", "lane_faults", "send_minutes", "master_key_check", "expiry_rounds",
+		"holds",
 	}
 }
 

@@ -324,6 +324,18 @@ CREATE TABLE public.expiry_rounds (
     CONSTRAINT expiry_rounds_only_row_check CHECK (only_row)
 );
 
+CREATE TABLE public.holds (
+    only_row boolean DEFAULT true NOT NULL,
+    held_at timestamp with time zone NOT NULL,
+    held_by text NOT NULL,
+    timeline text NOT NULL,
+    released_at timestamp with time zone,
+    released_by text,
+    unsent text,
+    CONSTRAINT holds_only_row_check CHECK (only_row),
+    CONSTRAINT holds_unsent_check CHECK ((unsent = ANY (ARRAY['wait'::text, 'fail'::text, 'send'::text])))
+);
+
 CREATE TABLE public.idempotency_keys (
     org_id uuid NOT NULL,
     key text NOT NULL COLLATE pg_catalog."C",
@@ -1054,6 +1066,9 @@ ALTER TABLE ONLY public.events
 
 ALTER TABLE ONLY public.expiry_rounds
     ADD CONSTRAINT expiry_rounds_pkey PRIMARY KEY (only_row);
+
+ALTER TABLE ONLY public.holds
+    ADD CONSTRAINT holds_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (org_id, key, created_at);

@@ -35,7 +35,7 @@ func (p *program) adminCommand() *cobra.Command {
 	root := group("admin", "Administer organizations, teams, users, keys, customers and numbers",
 		a.orgCommand(), a.teamCommand(), a.userCommand(), a.keyCommand(), a.customerCommand(), a.accountCommand(),
 		a.auditCommand(), a.logsCommand(), a.callbacksCommand(), a.jobsCommand(), a.resealCommand(),
-		a.clockCommand())
+		a.clockCommand(), a.holdCommand())
 	root.PersistentFlags().StringVar(&a.as, "as", osUser(), "your name, for the audit log")
 	root.PersistentFlags().BoolVar(&a.asJSON, "json", false, "print JSON for scripts")
 	return root

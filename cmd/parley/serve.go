@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,7 +10,7 @@ import (
 )
 
 func (p *program) serveCommand() *cobra.Command {
-	var work bool
+	var work, hold bool
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the API, the provider's callbacks and the files of messages",
@@ -20,15 +21,30 @@ environment variables (docs/operations.md); "parley doctor" checks them. The API
 (127.0.0.1:8080), /readyz and /metrics on PARLEY_OPERATOR_LISTEN (127.0.0.1:9090).`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return p.runRoles(command, app.Roles{Serve: true, Work: work})
+			return p.runRoles(command, app.Roles{Serve: true, Work: work, Hold: holder(hold)})
 		},
 	}
 	command.Flags().BoolVar(&work, "work", false, "do the background work in the same process")
+	holdFlag(command, &hold)
 	return command
 }
 
+func holdFlag(command *cobra.Command, hold *bool) {
+	command.Flags().BoolVar(hold, "hold", false,
+		"after a restore: no process sends or delivers anything before \"parley admin hold release\"")
+}
+
+// holder is the operator who holds the cells, or "".
+func holder(hold bool) string {
+	if !hold {
+		return ""
+	}
+	return cmp.Or(osUser(), "unknown")
+}
+
 func (p *program) workCommand() *cobra.Command {
-	return &cobra.Command{
+	var hold bool
+	command := &cobra.Command{
 		Use:   "work",
 		Short: "Send messages, apply callbacks, deliver webhooks, and keep the databases in order",
 		Long: `Send messages, apply callbacks, deliver webhooks, and keep the databases in order.
@@ -37,9 +53,11 @@ Run as many of them as there is work for. Settings are those of "parley serve" (
 listen on PARLEY_OPERATOR_LISTEN (127.0.0.1:9091).`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return p.runRoles(command, app.Roles{Work: true})
+			return p.runRoles(command, app.Roles{Work: true, Hold: holder(hold)})
 		},
 	}
+	holdFlag(command, &hold)
+	return command
 }
 
 func (p *program) runRoles(command *cobra.Command, roles app.Roles) error {

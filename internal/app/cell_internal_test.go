@@ -50,8 +50,8 @@ func TestUnready_OtherMasterKey_SaysSo(t *testing.T) {
 		return &Cells{all: map[string]*Cell{"main": c}}
 	}
 	first, other := open(canary.Master), open(DevMasterKey())
-	require.NoError(t, first.awaitKeys(t.Context(), canary.Logger(t)))
-	require.ErrorIs(t, other.awaitKeys(t.Context(), canary.Logger(t)), sealed.ErrOtherKey)
+	require.NoError(t, first.awaitKeys(t.Context(), "", canary.Logger(t)))
+	require.ErrorIs(t, other.awaitKeys(t.Context(), "", canary.Logger(t)), sealed.ErrOtherKey)
 	require.Empty(t, first.all["main"].unready(t.Context()))
 	require.Contains(t, other.all["main"].unready(t.Context()), "PARLEY_MASTER_KEY does not open what is stored")
 }

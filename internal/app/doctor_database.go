@@ -75,7 +75,7 @@ func doctorCell(ctx context.Context, config Config, cell string) []Finding {
 	findings = append(findings, doctorPooler(ctx, db, settingOf(cell), name("pooler")))
 	findings = append(findings, doctorDurability(ctx, db, name)...)
 	return append(findings, doctorPartitions(ctx, db, synced, name("partitions")), doctorExpiry(ctx, db, synced, name("expiry")),
-		doctorWorker(ctx, db, synced, name("worker")))
+		doctorWorker(ctx, db, synced, name("worker")), doctorHold(ctx, db, synced, name("hold")))
 }
 
 func doctorPartitions(ctx context.Context, db *postgres.DB, now clock.Clock, name string) Finding {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +50,8 @@ type status struct {
 	Directory string `json:"directory,omitempty"`
 	// Warnings do not keep the process from being ready.
 	Warnings map[string]string `json:"warnings,omitempty"`
+	// held and unworked are the warnings, by cell.
+	held, unworked map[string]string
 }
 
 const ready = "ready"
@@ -65,7 +68,10 @@ func writeJSON(w http.ResponseWriter, code int, body status) {
 func (c *Cells) health(ctx context.Context) status {
 	var mu sync.Mutex
 	var asked sync.WaitGroup
-	found := status{Status: ready, Version: Version, Cells: map[string]string{}, Warnings: map[string]string{}}
+	found := status{
+		Status: ready, Version: Version, Cells: map[string]string{}, Warnings: map[string]string{},
+		held: map[string]string{}, unworked: map[string]string{},
+	}
 	if !c.directoryShared {
 		asked.Go(func() {
 			found.Directory = ready
@@ -76,15 +82,15 @@ func (c *Cells) health(ctx context.Context) status {
 	}
 	for name, cell := range c.all {
 		asked.Go(func() {
-			state, warning := cmp.Or(cell.unready(ctx), ready), ""
+			state, held, unworked := cmp.Or(cell.unready(ctx), ready), "", ""
 			if state == ready {
-				warning = cell.unworked(ctx)
+				held, unworked = cell.heldWarning(ctx), cell.unworked(ctx)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			found.Cells[name] = state
-			if warning != "" {
-				found.Warnings[name] = warning
+			found.Cells[name], found.held[name], found.unworked[name] = state, held, unworked
+			if held != "" || unworked != "" {
+				found.Warnings[name] = strings.Trim(held+"; "+unworked, "; ")
 			}
 		})
 	}
@@ -112,8 +118,8 @@ const (
 	watchEvery = 10 * time.Second
 )
 
-// keepWatch logs why the directory or a cell is not ready, until ctx ends. A process that does not work itself also logs
-// that no process does.
+// keepWatch logs why the directory or a cell is not ready, and that a cell is on hold, until ctx ends. A process that does
+// not work itself also logs that no process does.
 func (c *Cells) keepWatch(ctx context.Context, work bool, logger *slog.Logger) {
 	logger = telemetry.Repeating(logger)
 	for interval := watchFirst; ; interval = watchEvery {
@@ -136,9 +142,12 @@ func (c *Cells) keepWatch(ctx context.Context, work bool, logger *slog.Logger) {
 		if found.Directory != "" && found.Directory != ready {
 			logger.WarnContext(ctx, "directory.not_ready", "reason", found.Directory)
 		}
-		for name, warning := range found.Warnings {
-			if !work {
-				logger.WarnContext(ctx, "cell.not_worked", "cell", name, "reason", warning)
+		for name := range found.Warnings {
+			if held := found.held[name]; held != "" {
+				logger.WarnContext(ctx, "cell.on_hold", "cell", name, "reason", held)
+			}
+			if unworked := found.unworked[name]; unworked != "" && !work {
+				logger.WarnContext(ctx, "cell.not_worked", "cell", name, "reason", unworked)
 			}
 		}
 	}

@@ -152,13 +152,23 @@ const keyTimeout = 5 * time.Second
 
 // awaitKeys checks the master keys until each cell has answered. It returns an error if they are other ones: the
 // process then ends. A cell serves no request and does no background work before its check. A fresh cell gets its
-// known text when all cells have answered, because one of them may refuse the keys.
-func (c *Cells) awaitKeys(ctx context.Context, logger *slog.Logger) error {
+// known text when all cells have answered, because one of them may refuse the keys. With holdBy a cell is put on hold
+// between its check and its use.
+func (c *Cells) awaitKeys(ctx context.Context, holdBy string, logger *slog.Logger) error {
 	logger = telemetry.Repeating(logger)
+	admit := func(ctx context.Context, one *Cell) error {
+		if holdBy != "" {
+			if err := one.hold(ctx, holdBy, logger); err != nil {
+				return fmt.Errorf("put the cell on hold: %w", err)
+			}
+		}
+		one.admit()
+		return nil
+	}
 	err := c.untilAnswered(ctx, logger, func(ctx context.Context, one *Cell) error {
 		fresh, err := one.checkKey(ctx)
 		if err == nil && !fresh {
-			one.admit()
+			err = admit(ctx, one)
 		}
 		return err
 	})
@@ -171,7 +181,7 @@ func (c *Cells) awaitKeys(ctx context.Context, logger *slog.Logger) error {
 		}
 		err := one.writeKey(ctx)
 		if err == nil {
-			one.admit()
+			err = admit(ctx, one)
 		}
 		return err
 	})

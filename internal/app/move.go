@@ -61,6 +61,9 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to st
 	if home, err = c.reopen(ctx, org, by, source, home); err != nil || source == target {
 		return moved, err
 	}
+	if err := refuseOnHold(ctx, source, target); err != nil {
+		return moved, err
+	}
 	if err := prepare(ctx, source, target, org, home.Epoch); err != nil {
 		return moved, err
 	}
@@ -86,6 +89,21 @@ func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to st
 	}
 	moved.Paused = c.clock.Now().Sub(began)
 	return moved, nil
+}
+
+// refuseOnHold returns an error if one of the cells is on hold: what is unsent in the one would be sent from the other,
+// or would be decided about with what was restored.
+func refuseOnHold(ctx context.Context, cells ...*Cell) error {
+	for _, one := range cells {
+		held, err := one.Hold.Read(ctx)
+		if err == nil && held != nil {
+			err = fmt.Errorf("cell %s is %s: release it first with `parley admin hold release`", one.Name, onHoldFound(held))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stay opens the organization in its old cell, if the directory still names that cell. When the

@@ -52,6 +52,8 @@ func (a *App) server(handler http.Handler) *http.Server {
 type Roles struct {
 	Serve bool
 	Work  bool
+	// Hold, unless empty, puts all cells on hold before anything is sent. It is the name of the operator.
+	Hold string
 	// Ready is called with the address of the API once it accepts requests.
 	Ready func(address string)
 }
@@ -71,7 +73,7 @@ func (a *App) Run(ctx context.Context, roles Roles) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return a.answer(operator, health, a.operator()) })
-	group.Go(func() error { return a.cells.awaitKeys(ctx, a.logger) })
+	group.Go(func() error { return a.cells.awaitKeys(ctx, roles.Hold, a.logger) })
 	group.Go(func() error {
 		defer stopOperator()
 		defer a.keepCells(background, stopBackground, roles.Work)()

@@ -47,13 +47,17 @@ func (c *Cells) keepTime(ctx context.Context, logger *slog.Logger) {
 }
 
 // keepTables creates partitions ahead, drops expired ones and purges organizations that moved to
-// another cell, every 10 minutes until ctx ends.
+// another cell, every 10 minutes until ctx ends. On hold nothing is dropped or purged.
 func (c *Cells) keepTables(ctx context.Context, cell *Cell, logger *slog.Logger) {
 	every(ctx, upkeepEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
 		defer cancel()
 		if err := cell.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
 			logger.ErrorContext(ctx, "partitions.not_made", "cell", cell.Name, "error", err)
+		}
+		held, err := cell.onHold(ctx)
+		if err != nil || held {
+			return // an unknown hold is logged by keepWorking
 		}
 		dropped, err := cell.expire(ctx)
 		if err != nil {
@@ -106,12 +110,12 @@ const (
 
 // keepChecking starts the checks of accounts, the syncs of templates and the recounts of quotas
 // that are due, and handles parked statuses, every 20 s until ctx ends.
-func (c *Cell) keepChecking(ctx context.Context, logger *slog.Logger) {
+func (c *Cell) keepChecking(ctx context.Context, lookAfter func(context.Context) (int, error), logger *slog.Logger) {
 	logger = telemetry.Repeating(logger)
 	every(ctx, checkEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
-		if _, err := c.LookAfter(ctx); err != nil && ctx.Err() == nil {
+		if _, err := lookAfter(ctx); err != nil && ctx.Err() == nil {
 			logger.ErrorContext(ctx, "cell.upkeep_failed", "cell", c.Name, "error", err)
 		}
 	})

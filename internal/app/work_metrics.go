@@ -30,28 +30,34 @@ type backlog struct {
 
 const backlogEvery = 10 * time.Second
 
-// keepWorking drains lanes and works jobs until ctx ends, then waits for those that are running.
-func (c *Cell) keepWorking(ctx context.Context, logger *slog.Logger) {
+// work drains lanes and works jobs until ctx ends, then waits for those that are running. On hold it drains only the
+// lanes that neither send nor deliver, and works no job. watch runs beside it.
+func (c *Cell) work(ctx context.Context, held bool, watch func(), logger *slog.Logger) error {
 	set := jobs.NewSet()
-	engine := lanes.NewEngine(c.Lanes, c.workDB)
+	engine, lookAfter := lanes.NewEngine(c.Lanes, c.workDB), c.LookAfter
+	if held {
+		engine, lookAfter = lanes.NewEngineOnHold(c.Lanes, c.workDB), c.LookAfterOnHold
+		set.Leave(jobs.Maintenance)
+	}
 	engine.Handle(set)
 	c.Handle(set)
 	runner, err := jobs.NewRunner(c.workDB, c.clock, logger, set)
 	if err != nil {
-		logger.ErrorContext(ctx, "jobs.not_started", "cell", c.Name, "error", err)
-		return
+		return err
 	}
 	c.runner.Store(runner)
 	c.engine.Store(engine)
 	var tasks sync.WaitGroup
+	tasks.Go(watch)
 	tasks.Go(func() { engine.Run(ctx) })
-	tasks.Go(func() { c.keepChecking(ctx, logger) })
+	tasks.Go(func() { c.keepChecking(ctx, lookAfter, logger) })
 	repeating := telemetry.Repeating(logger)
 	tasks.Go(func() { every(ctx, backlogEvery, func() { c.readBacklog(ctx, repeating) }) })
 	if err := runner.Run(ctx); err != nil {
 		logger.ErrorContext(ctx, "jobs.not_stopped", "cell", c.Name, "error", err)
 	}
 	tasks.Wait()
+	return nil
 }
 
 // readBacklog reads for the metrics how long jobs and rows have waited, how many lanes have waiting rows,

@@ -31,6 +31,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/hold"
 	"github.com/parley-chat/parley/internal/platform/idempotency"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
@@ -50,6 +51,8 @@ type Cell struct {
 	// Jobs and Lanes are the queues of background work. `parley work` drains them.
 	Jobs  *jobs.Queue
 	Lanes *lanes.Lanes
+	// Hold tells whether the cell is on hold after a restore.
+	Hold *hold.Hold
 
 	Audit         *audit.Log
 	Orgs          *orgs.Service
@@ -77,7 +80,7 @@ type Deps struct {
 	Name string
 	// DB is the pool of requests.
 	DB *postgres.DB
-	// LogDB is the pool of the API log, so that no entry is lost while DB is busy; nil means DB.
+	// LogDB is the pool of the API log and the hold, so that neither waits while DB is busy; nil means DB.
 	LogDB *postgres.DB
 	// WorkDB is the pool of background work; nil means DB.
 	WorkDB *postgres.DB
@@ -117,6 +120,7 @@ func New(deps Deps) (*Cell, error) {
 		return nil, err
 	}
 	c.Lanes = lanes.New(c.DB, c.Jobs, c.Clock, deps.Logger)
+	c.Hold = hold.New(logDB, c.Clock)
 	c.Audit = audit.New(c.DB, c.Clock)
 	branch := deps.Directory.Branch(c.Name)
 	c.Orgs = orgs.New(c.DB, c.Clock, c.Audit, branch)
@@ -128,7 +132,7 @@ func New(deps Deps) (*Cell, error) {
 	c.Customers = customers.New(c.DB, c.Clock, c.Orgs, c.Events, c.Audit)
 	c.Accounts, err = accounts.New(accounts.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Orgs: c.Orgs, Customers: c.Customers, Audit: c.Audit, Directory: branch,
-		Jobs: c.Jobs, Ring: deps.Ring, Provider: deps.Provider, Logger: deps.Logger,
+		Jobs: c.Jobs, Hold: c.Hold, Ring: deps.Ring, Provider: deps.Provider, Logger: deps.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -212,6 +216,13 @@ func (c *Cell) LookAfter(ctx context.Context) (begun int, err error) {
 	deleted, deleteErr := c.Media.DeleteDue(ctx)
 	return asked + synced + recounted + released + late + deleted,
 		errors.Join(accountsErr, templatesErr, quotaErr, messagesErr, mediaErr, deleteErr)
+}
+
+// LookAfterOnHold is LookAfter while the cell is on hold: it adds no job and deletes nothing.
+func (c *Cell) LookAfterOnHold(ctx context.Context) (begun int, err error) {
+	released, messagesErr := c.Messages.ReleaseParked(ctx)
+	late, mediaErr := c.Media.ReleaseLate(ctx)
+	return released + late, errors.Join(messagesErr, mediaErr)
 }
 
 // RestoreTx creates lanes and jobs from the rows of an organization that moved to this cell.

@@ -20,6 +20,9 @@ func (s *Service) Connect(ctx context.Context, org orgs.ID, by audit.Principal, 
 	if err := draft.check(); err != nil {
 		return Account{}, err
 	}
+	if err := s.hold.Refuse(ctx); err != nil {
+		return Account{}, err
+	}
 	at := s.clock.Now()
 	state, err := s.provider.FetchNumber(ctx, provider.Number{ID: draft.PhoneNumberID, Token: draft.Token})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
+	"github.com/parley-chat/parley/internal/platform/hold"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/paging"
@@ -39,6 +40,7 @@ type Service struct {
 	audit     *audit.Log
 	directory *directory.Branch
 	jobs      *jobs.Queue
+	hold      *hold.Hold
 	box       *sealed.Box
 	provider  Provider
 	logger    *slog.Logger
@@ -55,6 +57,8 @@ type Deps struct {
 	Audit     *audit.Log
 	Directory *directory.Branch
 	Jobs      *jobs.Queue
+	// Hold refuses to connect numbers while the cell is on hold.
+	Hold *hold.Hold
 	// Ring opens the provider's tokens, and Provider takes them; without either nothing can
 	// be asked of it.
 	Ring     *sealed.Keyring
@@ -66,7 +70,7 @@ type Deps struct {
 func New(deps Deps) (*Service, error) {
 	s := &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, orgs: deps.Orgs, customers: deps.Customers, audit: deps.Audit,
-		directory: deps.Directory, jobs: deps.Jobs, provider: deps.Provider, logger: deps.Logger,
+		directory: deps.Directory, jobs: deps.Jobs, hold: deps.Hold, provider: deps.Provider, logger: deps.Logger,
 	}
 	if deps.Ring == nil {
 		return s, nil

@@ -26,7 +26,7 @@ type none struct{}
 // that cannot be applied.
 func (s *Service) kind() lanes.Kind[received, none] {
 	return lanes.Kind[received, none]{
-		Name: laneKind, Open: s.open, SetAside: s.setAside, Least: leastAtOnce, Most: mostAtOnce, Workers: workers,
+		Name: laneKind, Open: s.open, SetAside: s.setAside, Least: leastAtOnce, Most: mostAtOnce, Workers: workers, OnHold: true,
 	}
 }
 

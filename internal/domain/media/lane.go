@@ -12,8 +12,10 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
+// LaneKind is the kind of the media lanes.
+const LaneKind = "media"
+
 const (
-	laneKind = "media"
 	// workers and slowWorkers are how many numbers a process fetches and uploads for at once, leastAtOnce and
 	// mostAtOnce how many files of one of them. Each file may keep 5 MiB in memory.
 	workers, slowWorkers    = 8, 8
@@ -24,7 +26,7 @@ const (
 
 func (s *Service) kind() lanes.Kind[*transfer, outcome] {
 	return lanes.Kind[*transfer, outcome]{
-		Name: laneKind, Open: s.open, SetAside: s.setAside, Least: leastAtOnce, Most: mostAtOnce, Timeout: callTimeout + 10*time.Second,
+		Name: LaneKind, Open: s.open, SetAside: s.setAside, Least: leastAtOnce, Most: mostAtOnce, Timeout: callTimeout + 10*time.Second,
 		Workers: workers, SlowWorkers: slowWorkers,
 	}
 }

@@ -74,7 +74,7 @@ func (s *Service) URL(key string) string { return s.base + Path + key }
 
 // OpenLaneTx makes the lane of a number that is being connected.
 func (s *Service) OpenLaneTx(ctx context.Context, tx *postgres.Tx, account accounts.Account) error {
-	return s.lanes.OpenTx(ctx, tx, laneKind, laneOf(account.ID))
+	return s.lanes.OpenTx(ctx, tx, LaneKind, laneOf(account.ID))
 }
 
 // FetchTx has files of a number's messages fetched, and their events wait for it.
@@ -86,7 +86,7 @@ func (s *Service) FetchTx(ctx context.Context, tx *postgres.Tx, of accounts.Acco
 		return err
 	}
 	for _, file := range files {
-		if err := s.lanes.AddTx(ctx, tx, laneKind, laneOf(of.ID), lanes.Row{ID: file.MessageID}); err != nil {
+		if err := s.lanes.AddTx(ctx, tx, LaneKind, laneOf(of.ID), lanes.Row{ID: file.MessageID}); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/lanes"
@@ -58,11 +59,38 @@ func (s *Service) UploadTx(ctx context.Context, tx *postgres.Tx, of accounts.Acc
 	}
 	for _, one := range all {
 		row := lanes.Row{ID: one.MessageID, Priority: one.Priority}
-		if err := s.lanes.AddTx(ctx, tx, laneKind, laneOf(of.ID), row); err != nil {
+		if err := s.lanes.AddTx(ctx, tx, LaneKind, laneOf(of.ID), row); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// WithdrawTx gives the messages among rows of a media lane back to their owner without an upload. Their rows leave the
+// lane when it is drained.
+func (s *Service) WithdrawTx(ctx context.Context, tx *postgres.Tx, rows []ids.Any) error {
+	found, err := transfersByID(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	var of accounts.ID
+	var released []Released
+	for _, one := range found {
+		if one.up != nil {
+			of, released = one.up.AccountID, append(released, one.up.released(nil))
+		}
+	}
+	if len(released) == 0 {
+		return nil
+	}
+	account, err := s.accounts.GetTx(ctx, tx, of)
+	if fault.Of(err) == fault.ResourceNotFound {
+		return nil // its purge is under way
+	}
+	if err != nil {
+		return err
+	}
+	return s.releaseWaitingTx(ctx, tx, account, released)
 }
 
 // Uploaded returns the provider's ids of those files that a number has uploaded and that last long enough.

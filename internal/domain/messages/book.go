@@ -33,6 +33,8 @@ type book struct {
 	answered map[ID]*time.Time
 	pairs    []pair
 	drafts   []events.Draft
+	// forgotten are messages whose last attempt this database has not begun: it was restored from a backup.
+	forgotten []*Message
 	// files are to be fetched; the events of their messages wait for them.
 	files []media.File
 	// parked are statuses that wait for their message from now on.
@@ -195,6 +197,9 @@ func (b *book) writeTx(ctx context.Context, tx *postgres.Tx) error {
 		return slices.ContainsFunc(b.arrivedIDs, func(other providerID) bool { return other.ProviderID == id.ProviderID })
 	})
 	if err := writeBook(ctx, tx, b); err != nil {
+		return err
+	}
+	if err := recallAttempts(ctx, tx, b.forgotten); err != nil {
 		return err
 	}
 	if err := nameArrivals(ctx, tx, b.arrivedIDs); err != nil {

@@ -24,6 +24,9 @@ const (
 	judgedSpan = 2 * time.Minute
 )
 
+// unknownWords are the error of a message that is not sent again although nothing is known of its last attempt.
+const unknownWords = "The provider did not say whether it took the message, and it is not sent again. It may have been delivered."
+
 // resendTx decides about a message whose last attempt has no known result. It returns the time of the
 // next check; zero if it wrote a new attempt, or gave the message up by setting row.refusal.
 func (w *sender) resendTx(ctx context.Context, tx *postgres.Tx, row *begun, now time.Time) (wait time.Time, err error) {
@@ -37,7 +40,7 @@ func (w *sender) resendTx(ctx context.Context, tx *postgres.Tx, row *begun, now 
 	}
 	if row.Resent {
 		row.unproved = true
-		row.refusal = fault.New(fault.UpstreamError, "The provider did not say whether it took the message, twice. It may have been delivered.")
+		row.refusal = fault.New(fault.UpstreamError, unknownWords)
 		return time.Time{}, nil
 	}
 	row.Attempt, row.Resent, row.BegunAt = row.Attempt+1, true, &now

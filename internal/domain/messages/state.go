@@ -74,7 +74,7 @@ type State struct {
 	Attempt int
 	BegunAt *time.Time
 	// Failures counts attempts that failed with a temporary error; Resent says that an attempt with an unknown
-	// result was followed by another.
+	// result was followed by another, or must not be.
 	Failures int
 	Resent   bool
 
@@ -109,6 +109,7 @@ type callback struct {
 // apply merges a callback into the state. It returns whether message.status is to be recorded for
 // it. The merge is a join: callbacks in any order and any number of times give the same state.
 func (s *State) apply(c callback) (announce bool) {
+	s.Attempt = max(s.Attempt, c.Attempt) // one that this database has forgotten: it was restored from a backup
 	s.learn(c.ProviderID, c.Attempt)
 	switch c.Status {
 	case provider.StatusSent:

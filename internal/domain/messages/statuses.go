@@ -16,6 +16,9 @@ import (
 // referenceOf is what comes back on every callback of an attempt.
 func referenceOf(id ID, attempt int) string { return id.String() + ":" + strconv.Itoa(attempt) }
 
+// mostAttempts is far more than a message ever has. The column of the number takes no more than 32,767.
+const mostAttempts = 30_000
+
 // parseReference reads what referenceOf printed; false for references that are not ours.
 func parseReference(text string) (id ID, attempt int, ours bool) {
 	message, number, cut := strings.Cut(text, ":")
@@ -24,7 +27,7 @@ func parseReference(text string) (id ID, attempt int, ours bool) {
 		return id, 0, false
 	}
 	attempt, err = strconv.Atoi(number)
-	return id, attempt, err == nil && attempt > 0
+	return id, attempt, err == nil && attempt > 0 && attempt <= mostAttempts
 }
 
 // notified is a status with the message that it is about. of is that message, once it is locked; nil
@@ -134,8 +137,11 @@ func (b *book) apply(message *Message, one *notified) error {
 	if len(one.status.Errors) > 0 {
 		c.Error = one.status.Errors[0]
 	}
-	before := message.ProviderID
+	before, begun := message.ProviderID, message.Attempt
 	announce := message.apply(c)
+	if message.Attempt > begun {
+		b.forgotten = append(b.forgotten, message)
+	}
 	if first && accepted != nil && message.calledBack() && message.Source != FromApp {
 		b.counted = append(b.counted, minute{Minute: *accepted, CalledBack: 1})
 	}

@@ -19,6 +19,9 @@ func once(c *call) (reply, error) {
 		return reply{}, err
 	}
 	if key == "" {
+		if err := refuseOnHold(c); err != nil {
+			return reply{}, err
+		}
 		return c.handle()
 	}
 	k := &keeper{call: c, request: idempotency.Request{
@@ -26,6 +29,9 @@ func once(c *call) (reply, error) {
 	}}
 	if answer, found, err := k.replay(k.lookedUp()); err != nil || found {
 		return answer, err
+	}
+	if err := refuseOnHold(c); err != nil {
+		return reply{}, err
 	}
 	if c.route.leased {
 		return leased(c, k)
@@ -40,6 +46,14 @@ func once(c *call) (reply, error) {
 		return k.replayNow(unwitnessed)
 	}
 	return answer, err
+}
+
+// refuseOnHold refuses routes that call the provider while the cell is on hold. A stored answer is still returned.
+func refuseOnHold(c *call) error {
+	if !c.route.leased {
+		return nil
+	}
+	return c.cell.Hold.Refuse(c.ctx())
 }
 
 // idempotencyKey returns the Idempotency-Key of a request, or "" for a request without one. Only POST

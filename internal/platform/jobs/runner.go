@@ -53,6 +53,10 @@ func (s *Set) Queue(name string, workers int, poll time.Duration) {
 	s.queues[name] = river.QueueConfig{MaxWorkers: workers, FetchCooldown: min(fetchEvery, poll), FetchPollInterval: poll}
 }
 
+// Leave takes a queue out of the set: its jobs wait. Their kinds stay registered, because River gives up a job
+// that hangs if its kind is unknown.
+func (s *Set) Leave(name string) { delete(s.queues, name) }
+
 // Handle registers the work of a kind of job.
 func Handle[A Args](s *Set, work Work[A]) {
 	river.AddWorker(s.workers, &worker[A]{work: work})

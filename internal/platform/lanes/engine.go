@@ -54,6 +54,16 @@ type Engine struct {
 
 // NewEngine drains with a connection pool of its own. Start it with Run.
 func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
+	return newEngine(lanes, db, func(settings) bool { return true })
+}
+
+// NewEngineOnHold drains only the kinds that are drained while the cell is on hold. The lanes of the others are armed
+// and watched over as usual: their jobs wait in River, and no row is taken.
+func NewEngineOnHold(lanes *Lanes, db *postgres.DB) *Engine {
+	return newEngine(lanes, db, func(kind settings) bool { return kind.onHold })
+}
+
+func newEngine(lanes *Lanes, db *postgres.DB, drained func(settings) bool) *Engine {
 	e := &Engine{
 		lanes: lanes, db: db, clock: lanes.clock, logger: lanes.logger, stopping: make(chan struct{}), crews: map[crewOf]*crew{},
 		gate:     newFairGate(transactionsAtOnce()),
@@ -63,6 +73,9 @@ func NewEngine(lanes *Lanes, db *postgres.DB) *Engine {
 	e.working, e.cancel = context.WithCancel(context.Background())
 	for name, kind := range lanes.kinds {
 		with := kind.settings()
+		if !drained(with) {
+			continue
+		}
 		e.crews[crewOf{name, false}] = &crew{busy: make(chan struct{}, with.workers)}
 		e.crews[crewOf{name, true}] = &crew{busy: make(chan struct{}, with.slowWorkers)}
 	}
@@ -92,10 +105,12 @@ func (e *Engine) Handle(set *jobs.Set) {
 		}
 		return err
 	})
-	for name, kind := range e.lanes.kinds {
-		with := kind.settings()
-		set.Queue(queueOf(name, false), with.workers, lanePoll)
-		set.Queue(queueOf(name, true), with.slowWorkers, slowPoll)
+	for of, crew := range e.crews {
+		poll := lanePoll
+		if of.slow {
+			poll = slowPoll
+		}
+		set.Queue(queueOf(of.kind, of.slow), cap(crew.busy), poll)
 	}
 }
 

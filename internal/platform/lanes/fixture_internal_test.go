@@ -106,8 +106,12 @@ func rows(n int) []Row {
 // work runs an engine with River beside it until the test ends or stop is called.
 func (f *fixture) work(t testing.TB) (engine *Engine, stop func()) {
 	t.Helper()
+	return f.run(t, NewEngine(f.lanes, f.db))
+}
+
+func (f *fixture) run(t testing.TB, engine *Engine) (_ *Engine, stop func()) {
+	t.Helper()
 	set := jobs.NewSet()
-	engine = NewEngine(f.lanes, f.db)
 	engine.Handle(set)
 	runner, err := jobs.NewRunner(f.db, f.clock, slog.New(slog.NewTextHandler(t.Output(), nil)), set)
 	require.NoError(t, err)

@@ -38,6 +38,8 @@ type Kind[T, R any] struct {
 	// Workers is how many lanes a process drains at once. SlowWorkers is how many further lanes,
 	// whose calls take longer than a second, it drains at once. Default of each: 1.
 	Workers, SlowWorkers int
+	// OnHold has the lanes drained also while the cell is on hold: its rows neither send nor deliver anything.
+	OnHold bool
 }
 
 // Work is what a kind does with the rows of one lane. Every function is optional: with none, the rows
@@ -164,6 +166,7 @@ type settings struct {
 	gather, timeout      time.Duration
 	workers, slowWorkers int
 	restore              func(ctx context.Context, tx *postgres.Tx) error
+	onHold               bool
 }
 
 // registered is a Kind without its type parameters.
@@ -190,7 +193,7 @@ func (k *kind[T, R]) drain(ctx context.Context, s *session) error {
 func Register[T, R any](l *Lanes, k Kind[T, R]) {
 	with := settings{
 		name: k.Name, retries: k.Retries, laterPerSecond: k.LaterPerSecond, least: max(k.Least, 1), gather: k.Gather, timeout: k.Timeout,
-		workers: max(k.Workers, 1), slowWorkers: max(k.SlowWorkers, 1), restore: k.Restore,
+		workers: max(k.Workers, 1), slowWorkers: max(k.SlowWorkers, 1), restore: k.Restore, onHold: k.OnHold,
 	}
 	with.most = max(k.Most, with.least)
 	if with.gather == 0 {

@@ -22,7 +22,7 @@ func TestProcess_RestartedDatabase(t *testing.T) {
 	t.Parallel()
 	rows, restarts := sized(10_000, 100_000), sized(1, 5)
 	database := newServer(t)
-	s := newSite(t, database.url(), plan{}.kind(nil), 60)
+	s := newSite(t, database.URL("postgres"), plan{}.kind(nil), 60)
 	s.add(t, rows/2)
 	for i := range 3 {
 		s.start(t, busyPlan(fmt.Sprintf("worker-%d", i)))
@@ -32,8 +32,8 @@ func TestProcess_RestartedDatabase(t *testing.T) {
 	for restart := range restarts {
 		s.awaitProgress(t, (restart+1)*rows*3/4/(restarts+1), settledWithin())
 		down := time.Now()
-		database.crash()
-		database.start(t)
+		database.Crash()
+		database.Start(t)
 		outages = append(outages, outage{down: down, up: time.Now()})
 		s.add(t, rows/2/restarts)
 	}

@@ -1,6 +1,9 @@
 package truth
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // mostCopies is how often the provider may take one message: once, and once more after an attempt
 // without a known result.
@@ -14,13 +17,13 @@ func (c *checker) checkCopies(one *message) {
 		c.found.Doubled++
 		c.found.Extra += copies - 1
 	}
-	if one.Resent {
+	if one.Resent && one.Attempt > 1 { // without a second attempt it is only never to be sent again
 		c.found.Resent++
 	}
 	switch {
 	case copies > mostCopies:
 		c.violated(Copies, "the provider took %s of %s %d times", one.ID, one.OrgID, copies)
-	case copies > 1 && !one.Resent:
+	case copies > 1 && !one.Resent && !(c.SentAgain && slices.ContainsFunc(c.ledger.sends[one.ID.String()], c.lost)):
 		c.violated(Copies, "the provider took %s of %s twice, and no attempt without a known result was sent again", one.ID, one.OrgID)
 	}
 	for number := 1; number < one.Attempt; number++ {
@@ -36,6 +39,11 @@ func (c *checker) checkCopies(one *message) {
 				one.ID, one.OrgID, number, wait.Round(time.Millisecond))
 		}
 	}
+}
+
+// lost tells that the provider took a message in the time that the cells have forgotten.
+func (c *checker) lost(send Send) bool {
+	return !c.Lost.Begin.IsZero() && !send.At.Before(c.Lost.Begin.Truncate(time.Millisecond)) && !send.At.After(c.Lost.End)
 }
 
 // checkKnownIDs checks that the provider has what the ledger says that it took.
@@ -75,7 +83,7 @@ func (c *checker) checkSends() {
 			c.violated(Books, "the provider took the attempt %s twice: as %s and as %s", send.Reference, before.ID, send.ID)
 		}
 		first[send.Reference] = send
-		if number > one.Attempt {
+		if number > one.Attempt && !c.lost(send) {
 			c.violated(Books, "the provider took the attempt %s, but only %d attempts were begun", send.Reference, one.Attempt)
 		}
 		if one.NumberID == nil || *one.NumberID != send.NumberID {
@@ -97,7 +105,7 @@ func (c *checker) checkResult(one *message, send Send, number int) {
 		c.violated(Books, "the provider took the attempt %s, but its result is noted as %s", send.Reference, tried.Outcome)
 	case known:
 		c.found.Accepted++
-	case noted || one.Open && number == one.Attempt:
+	case noted || one.Open && number == one.Attempt || c.lost(send):
 		c.found.Ambiguous++
 	default:
 		c.violated(Books, "the provider took the attempt %s as %s: its id is not known and its result is not noted as unknown",

@@ -40,6 +40,11 @@ type Run struct {
 	EchoWait time.Duration
 	// Kills is how many processes were killed. Each may forget what it counted of a quota in memory.
 	Kills int
+	// Lost is the time from the moment to which the cells were restored to the end of the processes that ran then. The
+	// cells know nothing of what the provider took in it. SentAgain tells that unsent messages were sent after the
+	// restore: those that the provider took in the lost time then have two copies.
+	Lost      Span
+	SentAgain bool
 	// EndedAt is the end of the run by the clock of the cells. Zero: now.
 	EndedAt time.Time
 }
