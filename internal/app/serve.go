@@ -27,7 +27,7 @@ const (
 	// sees in /readyz that it should send them elsewhere.
 	lameDuck = time.Second
 	// stopTimeout is how long requests in flight may take to finish. It is longer than the timeout
-	// of a request and of its commit.
+	// of a request and of its commit. An upload that needs longer is cut off, and its caller repeats it.
 	stopTimeout = 25 * time.Second
 )
 

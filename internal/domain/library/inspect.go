@@ -31,6 +31,7 @@ var accepted = map[string]struct{ mimeType, messageType string }{ //nolint:goche
 	"image/jpeg":                    {"image/jpeg", provider.TypeImage},
 	"image/png":                     {"image/png", provider.TypeImage},
 	"video/mp4":                     {"video/mp4", provider.TypeVideo},
+	"video/x-m4v":                   {"video/mp4", provider.TypeVideo},
 	"video/3gpp":                    {"video/3gpp", provider.TypeVideo},
 	"audio/aac":                     {"audio/aac", provider.TypeAudio},
 	"audio/amr":                     {"audio/amr", provider.TypeAudio},
@@ -39,7 +40,6 @@ var accepted = map[string]struct{ mimeType, messageType string }{ //nolint:goche
 	"audio/x-m4a":                   {"audio/mp4", provider.TypeAudio},
 	"audio/ogg":                     {"audio/ogg", provider.TypeAudio},
 	"text/plain":                    {"text/plain", provider.TypeDocument},
-	"text/csv":                      {"text/plain", provider.TypeDocument},
 	"application/pdf":               {"application/pdf", provider.TypeDocument},
 	"application/msword":            {"application/msword", provider.TypeDocument},
 	"application/vnd.ms-excel":      {"application/vnd.ms-excel", provider.TypeDocument},
@@ -84,8 +84,15 @@ func inspect(filename string, from io.Reader) (*content, error) {
 		return nil, fault.Invalid("file", "must not be empty")
 	}
 	head = head[:n]
-	detected, _, _ := strings.Cut(mimetype.Detect(head).String(), ";")
+	mime := mimetype.Detect(head)
+	detected, _, _ := strings.Cut(mime.String(), ";")
 	found, ok := accepted[detected]
+	if len(head) >= 12 && string(head[4:12]) == "ftypMSNV" { // detected as audio, and used by cameras for video
+		found = accepted["video/mp4"]
+	}
+	if !ok && isText(mime) {
+		found, ok = accepted["text/plain"], true
+	}
 	if !ok {
 		return nil, fault.Invalid("file", "has the content type "+detected+" by its content. Accepted are "+whatIsAccepted)
 	}
@@ -102,6 +109,20 @@ func inspect(filename string, from io.Reader) (*content, error) {
 	return file, nil
 }
 
+// isText tells files that are text with a form of its own, such as JSON and tables. Those that browsers run are not
+// taken for text.
+func isText(mime *mimetype.MIME) bool {
+	if mime.Is("text/html") || mime.Is("image/svg+xml") || mime.Is("application/xhtml+xml") {
+		return false
+	}
+	for ; mime != nil; mime = mime.Parent() {
+		if mime.Is("text/plain") {
+			return true
+		}
+	}
+	return false
+}
+
 var errTooLarge = errors.New("the file is larger than its type allows")
 
 func (c *content) Read(into []byte) (int, error) {
@@ -115,15 +136,11 @@ func (c *content) Read(into []byte) (int, error) {
 
 // stored is what is stored with the file.
 func (c *content) stored() bucket.File {
-	name := ""
-	if c.upload.Filename != nil {
-		name = *c.upload.Filename
-	}
-	return bucket.File{ContentType: c.upload.MIMEType, Disposition: media.Disposition(name)}
+	return bucket.File{ContentType: c.upload.MIMEType, Disposition: media.Disposition(c.upload.Name())}
 }
 
-// blame says which part of storing a file failed.
-func (c *content) blame(err error) error {
+// refusal turns "too large" into the refusal that the caller gets; other errors stay.
+func (c *content) refusal(err error) error {
 	if !errors.Is(err, errTooLarge) {
 		return err
 	}

@@ -30,9 +30,9 @@ type File struct {
 	Key      string
 }
 
-// Draft adds a file to the library. TeamID may be nil when the organization has one team.
+// Draft creates a file. TeamID may be nil when the organization has one team.
 type Draft struct {
-	TeamID *orgs.TeamID `json:"team_id"`
+	TeamID *orgs.TeamID
 	Upload Upload
 }
 
@@ -48,12 +48,17 @@ type Upload struct {
 	SHA256 []byte
 }
 
+// Name is the name of the file; empty if it has none.
+func (u Upload) Name() string {
+	if u.Filename == nil {
+		return ""
+	}
+	return *u.Filename
+}
+
 // Sendable is the file as its upload to the provider needs it.
 func (f File) Sendable() media.LibraryFile {
-	name := ""
-	if f.Filename != nil {
-		name = *f.Filename
-	}
+	name := Upload{Filename: f.Filename}.Name()
 	return media.LibraryFile{ID: f.ID.Any(), Key: f.Key, MIMEType: f.MIMEType, Filename: name, Size: f.Size}
 }
 
@@ -62,6 +67,9 @@ func (f File) CarriedBy(messageType, param string) error {
 	if f.Type == messageType || messageType == provider.TypeDocument {
 		return nil
 	}
-	return fault.Invalid(param, "names a file of the type "+f.Type+", which cannot be sent as "+messageType+
-		": send it as "+f.Type+" or document")
+	instead := provider.TypeDocument
+	if f.Type != instead {
+		instead = f.Type + " or " + instead
+	}
+	return fault.Invalid(param, "names a file of the type "+f.Type+", which cannot be sent as "+messageType+": send it as "+instead)
 }

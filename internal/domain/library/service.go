@@ -2,7 +2,6 @@ package library
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -36,7 +35,10 @@ func New(db *postgres.DB, clock clock.Clock, orgs *orgs.Service, media *media.Se
 // deleted after an hour.
 func (s *Service) Receive(ctx context.Context, org orgs.ID, filename string, content io.Reader) (Upload, error) {
 	if !s.media.Stores() {
-		return Upload{}, fault.Unavailable(time.Minute, errors.New("PARLEY_MEDIA_BUCKET is not set"))
+		return Upload{}, &fault.Error{
+			Code: fault.ServiceUnavailable, RetryAfter: time.Hour,
+			Message: "This installation stores no files. Send files by `link`, or ask its operator to set PARLEY_MEDIA_BUCKET.",
+		}
 	}
 	file, err := inspect(filename, content)
 	if err != nil {
@@ -44,7 +46,7 @@ func (s *Service) Receive(ctx context.Context, org orgs.ID, filename string, con
 	}
 	file.upload.Key, file.upload.Size, err = s.media.Store(ctx, org, file.stored(), file)
 	if err != nil {
-		return file.upload, file.blame(err)
+		return file.upload, file.refusal(err)
 	}
 	file.upload.SHA256 = file.sum.Sum(nil)
 	return file.upload, nil

@@ -2,6 +2,8 @@ package media
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -135,11 +137,16 @@ func (s *Service) settle(ctx context.Context, tx *postgres.Tx, results []result)
 	if len(downloads)+len(uploads) == 0 {
 		return nil
 	}
-	account, err := s.accounts.GetTx(ctx, tx, append(downloads, uploads...)[0].Task.account())
+	all := slices.Concat(downloads, uploads)
+	account, err := s.accounts.GetTx(ctx, tx, all[0].Task.account())
 	if fault.Of(err) == fault.ResourceNotFound {
 		return nil // its purge is under way
 	}
 	if err != nil {
+		return err
+	}
+	rows := postgres.Each(all, func(r *result) ids.Any { return r.Row.ID })
+	if err := s.owner.Lock(ctx, tx, account, rows, effectOf(uploads)); err != nil {
 		return err
 	}
 	if err := s.settleUploads(ctx, tx, account, uploads); err != nil {
@@ -160,7 +167,9 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, r
 	for _, one := range found {
 		of = one.account()
 		if one.up != nil {
-			uploads = append(uploads, one.up.released(&provider.Error{Title: "The files of the message could not be handled."}))
+			uploads = append(uploads, one.up.released(&provider.Error{
+				Code: provider.MediaUploadFailed, Title: "The files of the message could not be handled.",
+			}))
 		} else {
 			downloads = append(downloads, one.down)
 		}
@@ -172,7 +181,10 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, r
 	if err != nil {
 		return err
 	}
-	if err := s.releaseWaitingTx(ctx, tx, account, uploads); err != nil {
+	if err := s.owner.Lock(ctx, tx, account, slices.Collect(maps.Keys(found)), nil); err != nil {
+		return err
+	}
+	if err := s.handBackTx(ctx, tx, account, uploads); err != nil {
 		return err
 	}
 	return s.endDownloadsTx(ctx, tx, account, postgres.Each(downloads, func(d *download) Outcome { return d.outcome(Failed) }), downloads, nil)

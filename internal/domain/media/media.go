@@ -59,6 +59,9 @@ type Outcome struct {
 
 // Owner is the package that owns the messages.
 type Owner struct {
+	// Lock locks messages in the order of their ids. A batch locks all of its messages before it writes one. Before that
+	// it writes what a failure says about the number; nil says nothing.
+	Lock func(ctx context.Context, tx *postgres.Tx, of accounts.Account, messages []ids.Any, about *provider.Error) error
 	// Files writes outcomes of downloads to the messages and records the events that waited. It returns the
 	// messages that do not exist any more: their files are deleted.
 	Files func(ctx context.Context, tx *postgres.Tx, of accounts.Account, outcomes []Outcome) (gone []ids.Any, err error)

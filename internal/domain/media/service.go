@@ -125,7 +125,7 @@ func (s *Service) releaseTx(ctx context.Context, tx *postgres.Tx, of accounts.ID
 	if _, err := s.owner.Files(ctx, tx, account, outcomes); err != nil {
 		return 0, err
 	}
-	return len(late), releaseWaiting(ctx, tx, late)
+	return len(late), endEventWaits(ctx, tx, late)
 }
 
 // DeleteTx has files deleted from the bucket.
@@ -214,7 +214,7 @@ func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Accou
 	return s.purge(ctx, org, account, sqlPurge("media_downloads"), from)
 }
 
-// PurgeWaiting deletes which messages of the number wait for uploads. Purge has closed their lane.
+// PurgeWaiting deletes the rows of messages that wait for uploads. Purge has closed their lane.
 func (s *Service) PurgeWaiting(ctx context.Context, org orgs.ID, account accounts.Account, from ids.Any) error {
 	return s.purge(ctx, org, account, sqlPurge("media_waiting"), from)
 }

@@ -76,7 +76,7 @@ WHERE org_id = @org_id
   AND waits_until <= @until
 ORDER BY id
 LIMIT 500`
-	sqlReleaseWaiting = `
+	sqlEndEventWaits = `
 UPDATE media_downloads
 SET waits_until = NULL
 WHERE org_id = @org_id
@@ -159,8 +159,8 @@ func lateOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, until time.Tim
 	return postgres.Many[download](ctx, tx, sqlLateOf, postgres.Args{"account_id": of, "until": until})
 }
 
-func releaseWaiting(ctx context.Context, tx *postgres.Tx, all []download) error {
-	_, err := tx.Exec(ctx, sqlReleaseWaiting, postgres.Args{"ids": postgres.Each(all, func(d download) ids.Any { return d.ID })})
+func endEventWaits(ctx context.Context, tx *postgres.Tx, all []download) error {
+	_, err := tx.Exec(ctx, sqlEndEventWaits, postgres.Args{"ids": postgres.Each(all, func(d download) ids.Any { return d.ID })})
 	return err
 }
 

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// uploadLasts is how long an upload is used. The provider keeps it for 30 days; a message that was
-	// accepted on the last day has one more to leave.
-	uploadLasts = 29 * 24 * time.Hour
+	// reuseFor is how old an upload may be when a message is accepted with it, uploadLasts when the message is sent. The
+	// provider keeps an upload for 30 days.
+	reuseFor    = 29 * 24 * time.Hour
+	uploadLasts = 30*24*time.Hour - time.Hour
 	// uploadTries is how often the uploads of a message are tried.
 	uploadTries = 5
 )
@@ -90,10 +91,18 @@ func (s *Service) WithdrawTx(ctx context.Context, tx *postgres.Tx, rows []ids.An
 	if err != nil {
 		return err
 	}
-	return s.releaseWaitingTx(ctx, tx, account, released)
+	if err := s.owner.Lock(ctx, tx, account, postgres.Each(released, func(r Released) ids.Any { return r.MessageID }), nil); err != nil {
+		return err
+	}
+	return s.handBackTx(ctx, tx, account, released)
 }
 
-// Uploaded returns the provider's ids of those files that a number has uploaded and that last long enough.
+// Reusable returns the provider's ids of those files that a new message of the number need not upload again.
+func (s *Service) Reusable(ctx context.Context, scope postgres.Scope, of accounts.ID, files []ids.Any) (map[ids.Any]string, error) {
+	return uploadsOf(ctx, scope, of, files, s.clock.Now().Add(-reuseFor))
+}
+
+// Uploaded returns the provider's ids of those files that a number has uploaded and that the provider still has.
 func (s *Service) Uploaded(ctx context.Context, scope postgres.Scope, of accounts.ID, files []ids.Any) (map[ids.Any]string, error) {
 	return uploadsOf(ctx, scope, of, files, s.clock.Now().Add(-uploadLasts))
 }
@@ -103,7 +112,8 @@ func (s *Service) uploadAll(ctx context.Context, org orgs.ID, one *transfer) out
 	for _, file := range one.up.Files {
 		if err := s.upload(ctx, org, one, file); err != nil {
 			failed, known := provider.As(err)
-			return outcome{err: err, gone: errors.Is(err, bucket.ErrNotFound) || known && failed.Class == provider.Terminal}
+			again := !known || failed.Class == provider.Retryable || failed.Class == provider.RateLimited
+			return outcome{err: err, gone: errors.Is(err, bucket.ErrNotFound) || !again}
 		}
 	}
 	return outcome{}
@@ -113,13 +123,13 @@ func (s *Service) uploadAll(ctx context.Context, org orgs.ID, one *transfer) out
 // a lane is worked by one process.
 func (s *Service) upload(ctx context.Context, org orgs.ID, one *transfer, file LibraryFile) error {
 	of := one.up.AccountID
-	_, err, _ := s.uploads.Do(of.String()+file.ID.String(), func() (any, error) {
-		known, err := s.Uploaded(ctx, s.work.Of(org), of, []ids.Any{file.ID})
+	_, err, shared := s.uploads.Do(of.String()+file.ID.String(), func() (any, error) {
+		known, err := s.Reusable(ctx, s.work.Of(org), of, []ids.Any{file.ID})
 		if err != nil || known[file.ID] != "" {
 			return nil, err
 		}
 		if s.bucket == nil {
-			return nil, bucket.ErrNotFound
+			return nil, errors.New("PARLEY_MEDIA_BUCKET is not set")
 		}
 		content, err := s.bucket.Get(ctx, file.Key)
 		if err != nil {
@@ -138,7 +148,20 @@ func (s *Service) upload(ctx context.Context, org orgs.ID, one *transfer, file L
 			return nil, writeUpload(ctx, tx, of, file.ID, id, now, now.Add(-uploadLasts))
 		})
 	})
+	if shared && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		return s.upload(ctx, org, one, file) // the time of the message that made the upload is over, that of this one is not
+	}
 	return err
+}
+
+// effectOf is the first failure that says something about the number, or nil.
+func effectOf(results []*result) *provider.Error {
+	for _, one := range results {
+		if failed, known := provider.As(one.Value.err); known && failed.Effect != "" {
+			return failed
+		}
+	}
+	return nil
 }
 
 // settleUploads gives messages back to their owner, and has failed uploads tried again.
@@ -152,18 +175,25 @@ func (s *Service) settleUploads(ctx context.Context, tx *postgres.Tx, of account
 			released = append(released, w.released(nil))
 			continue
 		}
+		if one.Outcome == lanes.Unknown && one.Fault == nil {
+			continue // the process stops: the lane puts the row back at once
+		}
 		w.Tries++
 		over := one.Value.gone || w.Tries >= uploadTries
 		s.logger.WarnContext(ctx, "media.upload_failed",
-			"org", tx.Org(), "message", w.ID, "tries", w.Tries, "over", over, "error", one.Value.err)
+			"org", tx.Org(), "message", w.ID, "tries", w.Tries, "over", over, "error", errors.Join(one.Value.err, one.Fault))
 		if over {
 			released = append(released, w.released(uploadFailure(one.Value.err)))
 			continue
 		}
-		one.Answer = lanes.Answer[outcome]{RetryAt: s.clock.Now().Add(retryAfter(w.Tries))}
+		wait := retryAfter(w.Tries)
+		if failed, known := provider.As(one.Value.err); known {
+			wait = max(wait, failed.RetryAfter)
+		}
+		one.Answer = lanes.Answer[outcome]{RetryAt: s.clock.Now().Add(wait)}
 		again = append(again, w)
 	}
-	if err := s.releaseWaitingTx(ctx, tx, of, released); err != nil {
+	if err := s.handBackTx(ctx, tx, of, released); err != nil {
 		return err
 	}
 	return countTries(ctx, tx, again)
@@ -171,17 +201,20 @@ func (s *Service) settleUploads(ctx context.Context, tx *postgres.Tx, of account
 
 // uploadFailure is the failure of a message whose file cannot be uploaded.
 func uploadFailure(err error) *provider.Error {
-	failed := &provider.Error{Title: "The file could not be uploaded to the messaging network."}
+	failed := &provider.Error{Code: provider.MediaUploadFailed, Title: "The file could not be uploaded to the messaging network."}
 	if errors.Is(err, bucket.ErrNotFound) {
 		failed.Title = "The file was deleted from the library before it was uploaded to the messaging network."
 	}
 	if refused, known := provider.As(err); known {
-		failed.Title, failed.ProviderCode = failed.Title+" "+refused.Title, refused.ProviderCode
+		failed.Title, failed.ProviderCode = failed.Title+" "+refused.Words(), refused.ProviderCode
+		if refused.Code != "" && refused.Code != fault.UpstreamError {
+			failed.Code = refused.Code
+		}
 	}
 	return failed
 }
 
-func (s *Service) releaseWaitingTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, released []Released) error {
+func (s *Service) handBackTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, released []Released) error {
 	if len(released) == 0 {
 		return nil
 	}

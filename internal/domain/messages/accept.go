@@ -54,7 +54,7 @@ func (s *Service) AcceptManyTx(
 	ctx context.Context, tx *postgres.Tx, from accounts.Account, terms Terms, drafts []Draft,
 ) ([]Answer, error) {
 	answers, accepted := make([]Answer, len(drafts)), make([]*prepared, 0, len(drafts))
-	places, find, files := make([]int, 0, len(drafts)), s.findOnceTx(ctx, tx, from), s.findLibrary(ctx, tx, from)
+	places, find, files := make([]int, 0, len(drafts)), s.findOnceTx(ctx, tx, from), once(s.libraryOf(ctx, tx, from))
 	for i, draft := range drafts {
 		one, err := s.prepareWith(from, draft, find, files)
 		if refusal, refused := errors.AsType[*fault.Error](err); refused {
@@ -92,7 +92,7 @@ type prepared struct {
 type findTemplate func(name, language string) (templates.Template, error)
 
 func (s *Service) prepare(ctx context.Context, org orgs.ID, from accounts.Account, draft Draft) (*prepared, error) {
-	return s.prepareWith(from, draft, s.findIn(ctx, org, from), s.findLibrary(ctx, s.db.Of(org), from))
+	return s.prepareWith(from, draft, s.findIn(ctx, org, from), s.libraryOf(ctx, s.db.Of(org), from))
 }
 
 func (s *Service) findIn(ctx context.Context, org orgs.ID, from accounts.Account) findTemplate {
@@ -120,7 +120,7 @@ func (s *Service) findOnceTx(ctx context.Context, tx *postgres.Tx, from accounts
 }
 
 // prepareWith answers the first refusal.
-func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTemplate, files findLibrary) (*prepared, error) {
+func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTemplate, files fileFinder) (*prepared, error) {
 	one := &prepared{Draft: draft}
 	if err := s.check(from, one, find, files); err != nil {
 		return nil, err
@@ -133,7 +133,8 @@ func (s *Service) prepareWith(from accounts.Account, draft Draft, find findTempl
 
 // check makes the pre-send checks in the decided order, up to that of quota. It makes all of them: a
 // send answers the first refusal, and Validate all.
-func (s *Service) check(from accounts.Account, one *prepared, find findTemplate, files findLibrary) error {
+func (s *Service) check(from accounts.Account, one *prepared, find findTemplate, files fileFinder) error {
+	// A body whose recipient cannot be read has that fault already.
 	if one.To != "" || !one.faulty("to", "recipient") {
 		one.refuse(one.address())
 	}

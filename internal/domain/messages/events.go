@@ -92,7 +92,8 @@ func (s *Service) FileURL(m Message) *string {
 	return nil
 }
 
-// sentData is the data of message.sent. hosted is the URL of a file from the phone app.
+// sentData is the data of message.sent. hosted is the URL of a stored file, from the phone app or the library; nil if
+// there is none.
 func (m *Message) sentData(of accounts.Account, status conversations.Status, hosted *string) sentEvent {
 	at := m.ID.CreatedAt()
 	if m.SentAt != nil {

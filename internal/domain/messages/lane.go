@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -122,9 +123,11 @@ type outgoing struct {
 	// unproved says that the last attempt may have been called, and never had a known result.
 	unproved bool
 	number   provider.Number
-	// library are the library files of the content, uploads those that the number has uploaded.
-	library []content.Reference
-	uploads map[string]string
+	// library are the library files of the content. sendable is the content with the provider's ids in their place,
+	// lacksFile says that the provider does not have one of them any more.
+	library   []content.Reference
+	sendable  json.RawMessage
+	lacksFile bool
 }
 
 // outcome is the provider's answer to a call.
@@ -159,7 +162,10 @@ func (w *sender) call(ctx context.Context, _ lanes.Row, one *outgoing) lanes.Ans
 
 // outbound is the message as the provider gets it.
 func (o *outgoing) outbound() provider.Outbound {
-	out := provider.Outbound{Reference: referenceOf(o.ID, o.Attempt), Type: o.Type, Content: o.sendable()}
+	out := provider.Outbound{Reference: referenceOf(o.ID, o.Attempt), Type: o.Type, Content: o.Content}
+	if o.sendable != nil {
+		out.Content = o.sendable
+	}
 	switch {
 	case o.ToNumber != nil:
 		out.To = *o.ToNumber

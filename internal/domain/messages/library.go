@@ -2,7 +2,6 @@ package messages
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -20,17 +19,46 @@ import (
 // A message with library files is queued only when its number has uploaded all of them to the provider. Until then it
 // waits in the media lane of the number, and may be overtaken. docs/flows.md shows the way.
 
-// findLibrary finds library files of the number's team.
-type findLibrary func(asked []library.ID) (map[library.ID]library.File, error)
+// fileFinder finds library files of the number's team.
+type fileFinder func(asked []library.ID) (map[library.ID]library.File, error)
 
-func (s *Service) findLibrary(ctx context.Context, scope postgres.Scope, from accounts.Account) findLibrary {
+// lockTx writes what a failure says about the number, and locks the states of messages in the order of their ids.
+func (s *Service) lockTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, all []ids.Any, about *provider.Error) error {
+	if err := s.applyEffectsTx(ctx, tx, of.ID, nil, about); err != nil {
+		return err
+	}
+	_, err := lockStates(ctx, tx, postgres.Each(all, ids.From[kind]))
+	return err
+}
+
+func (s *Service) libraryOf(ctx context.Context, scope postgres.Scope, from accounts.Account) fileFinder {
 	return func(asked []library.ID) (map[library.ID]library.File, error) {
 		return s.library.Find(ctx, scope, from.TeamID, asked)
 	}
 }
 
+// once reads each file once, because most of many drafts have the same.
+func once(find fileFinder) fileFinder {
+	known := map[library.ID]library.File{}
+	asked := map[library.ID]bool{}
+	return func(wanted []library.ID) (map[library.ID]library.File, error) {
+		var fresh []library.ID
+		for _, id := range wanted {
+			if !asked[id] {
+				asked[id], fresh = true, append(fresh, id)
+			}
+		}
+		if len(fresh) == 0 {
+			return known, nil
+		}
+		found, err := find(fresh)
+		maps.Copy(known, found)
+		return known, err
+	}
+}
+
 // attach finds the library files of a draft, and refuses those that the number cannot send.
-func (p *prepared) attach(find findLibrary) error {
+func (p *prepared) attach(find fileFinder) error {
 	if len(p.Content.Library) == 0 {
 		return nil
 	}
@@ -90,7 +118,10 @@ func (s *Service) attachTx(
 	if err := writeFiles(ctx, tx, changed); err != nil {
 		return nil, err
 	}
-	uploaded, err := s.media.Uploaded(ctx, tx, from.ID, asked)
+	uploaded, err := s.media.Reusable(ctx, tx, from.ID, asked)
+	if err != nil {
+		return nil, err
+	}
 	for i, at := range accepted {
 		for _, file := range drafts[at].files {
 			if uploaded[file.ID.Any()] == "" {
@@ -98,7 +129,7 @@ func (s *Service) attachTx(
 			}
 		}
 	}
-	return waiting, err
+	return waiting, nil
 }
 
 // queueTx queues a message in the lane of its number or, if it waits for uploads, in the number's media lane.
@@ -126,7 +157,7 @@ func (s *Service) uploadedTx(ctx context.Context, tx *postgres.Tx, of accounts.A
 			continue // it was erased or failed meanwhile
 		}
 		if one.Failed != nil {
-			b.fail(message, provider.MediaUploadFailed, one.Failed.Title, one.Failed.ProviderCode)
+			b.fail(message, one.Failed.Code, one.Failed.Title, one.Failed.ProviderCode)
 			continue
 		}
 		if err := s.queueTx(ctx, tx, of, *message, one.Priority, nil); err != nil {
@@ -157,14 +188,35 @@ func (w *sender) findUploads(ctx context.Context, tx *postgres.Tx, rows []begun)
 		return nil
 	}
 	uploaded, err := w.s.media.Uploaded(ctx, tx, w.id, asked)
+	if err != nil {
+		return err
+	}
 	for i := range rows {
-		rows[i].uploads = map[string]string{}
-		for _, one := range rows[i].library {
-			if id, _ := fileID(one); uploaded[id] != "" {
-				rows[i].uploads[one.ID] = uploaded[id]
-			}
+		if err := rows[i].attach(uploaded); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// attach puts the provider's ids of uploaded files into the content that is sent.
+func (o *outgoing) attach(uploaded map[ids.Any]string) (err error) {
+	if len(o.library) == 0 {
+		return nil
+	}
+	uploads := map[string]string{}
+	for _, one := range o.library {
+		id, err := fileID(one)
+		if err != nil {
+			return err
+		}
+		if uploaded[id] == "" {
+			o.lacksFile = true
+			return nil
+		}
+		uploads[one.ID] = uploaded[id]
+	}
+	o.sendable, err = content.WithUploads(o.Type, o.Content, uploads)
 	return err
 }
 
@@ -176,21 +228,8 @@ func fileID(one content.Reference) (ids.Any, error) {
 
 // refusedByFile says that an upload is too old to be sent, or nil. The message has waited for weeks.
 func (o *outgoing) refusedByFile() *fault.Error {
-	lacks := slices.ContainsFunc(o.library, func(one content.Reference) bool { return o.uploads[one.ID] == "" })
-	if !lacks {
+	if !o.lacksFile {
 		return nil
 	}
 	return fault.New(provider.MediaUploadFailed, "The messaging network does not keep the uploaded file any more. Send the message again.")
-}
-
-// sendable is the content with the provider's ids of its files.
-func (o *outgoing) sendable() json.RawMessage {
-	if len(o.library) == 0 {
-		return o.Content
-	}
-	sendable, err := content.WithUploads(o.Type, o.Content, o.uploads)
-	if err != nil {
-		return o.Content // refusedByFile has checked the ids
-	}
-	return sendable
 }

@@ -283,3 +283,35 @@ func TestLibrary_FilesInHeaders_ReplacedWhereTheyAreFiles(t *testing.T) {
 	require.Equal(t, file.ID.String(), called.Body.Text)
 	require.Equal(t, file.ID.String(), called.Action.Buttons[0].Reply.ID, "a button's id is the caller's own")
 }
+
+func TestLibrary_UploadAgesInTheQueue_StillSent(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	file := s.libraryFile(t, "bill.pdf", pdf)
+	s.awaitStatus(t, s.mustSendFile(t, "+351910000001", file), messages.Sent)
+	require.NoError(t, s.DB.EnsurePartitions(t.Context(), schema.Partitioned(), s.Clock.Now().Add(30*24*time.Hour)))
+	s.Pass(t, 29*24*time.Hour-time.Minute)
+	s.net.answers(refuses(&provider.Error{Class: provider.Retryable, Delivery: provider.NotSent, Code: fault.UpstreamError, Title: "Down."}))
+	made := s.mustSendFile(t, "+351910000002", file)
+	s.awaitCalls(t, made, 1)
+	s.net.answers(nil)
+	s.Pass(t, 2*time.Minute)
+	s.awaitStatus(t, made, messages.Sent)
+	uploads, _ := s.net.uploadsBefore()
+	require.Len(t, uploads, 1, "the message was accepted while the upload could be used again")
+}
+
+func TestLibrary_TokenExpired_MessageAndNumberSaySo(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	file := s.libraryFile(t, "bill.pdf", pdf)
+	expired := s.failure(t, 190)
+	s.net.refuse(expired)
+	failed := s.awaitStatus(t, s.mustSendFile(t, "+351910000001", file), messages.Failed)
+	require.Equal(t, provider.AuthExpired, *failed.ErrorCode)
+	_, tries := s.net.uploadsBefore()
+	require.Equal(t, 1, tries, "an expired token does not come back by itself")
+	account, err := s.Accounts.Get(t.Context(), s.org, s.account.ID)
+	require.NoError(t, err)
+	require.NotEqual(t, s.account.Status, account.Status)
+}

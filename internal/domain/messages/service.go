@@ -80,7 +80,7 @@ func New(deps Deps) *Service {
 		s.echoWait = defaultEchoWait
 	}
 	lanes.Register(s.lanes, s.kind())
-	s.media.OwnedBy(media.Owner{Files: s.filesTx, Sends: s.uploadedTx})
+	s.media.OwnedBy(media.Owner{Lock: s.lockTx, Files: s.filesTx, Sends: s.uploadedTx})
 	s.contacts.FollowedBy(contacts.Follower{Settle: s.contactLeftTx})
 	return s
 }

@@ -17,7 +17,7 @@ import (
 type Validation struct {
 	// Errors are why it would fail now, in the order of the checks. It is valid without one.
 	Errors []*fault.Error
-	// Unchecked are further errors that it may fail with, and that nobody here can know before.
+	// Unchecked are further errors that it may fail with, which only the provider can find.
 	Unchecked []*fault.Error
 }
 
@@ -30,7 +30,7 @@ func (s *Service) Validate(
 	now, one := s.clock.Now(), &prepared{Draft: draft}
 	one.refuse(fault.As(standing.RefusesWrites(now)))
 	one.refuse(faults...)
-	if err := s.check(from, one, s.findIn(ctx, org, from), s.findLibrary(ctx, s.db.Of(org), from)); err != nil {
+	if err := s.check(from, one, s.findIn(ctx, org, from), s.libraryOf(ctx, s.db.Of(org), from)); err != nil {
 		return Validation{}, err
 	}
 	err := s.quota.Refuses(ctx, org, standing.MessagesPerMonth)
@@ -71,7 +71,7 @@ func (s *Service) recipientOf(ctx context.Context, org orgs.ID, from accounts.Ac
 // refusedByProvider says what the provider refuses, as far as that follows from what is stored here.
 func refusedByProvider(from accounts.Account, one *prepared, to *recipient, now time.Time) (refusals []*fault.Error) {
 	if from.PhoneNumber != nil && one.number == *from.PhoneNumber {
-		refusals = append(refusals, fault.New(provider.Undeliverable, "A number cannot send to itself.").At("to"))
+		refusals = append(refusals, fault.New(provider.Undeliverable, "A number cannot send to itself. Give another number in `to`.").At("to"))
 	}
 	if one.template != nil {
 		refusals = append(refusals, refusedByReview(*one.template)...)
@@ -97,7 +97,8 @@ func refusedByReview(template templates.Template) []*fault.Error {
 		return []*fault.Error{fault.New(provider.TemplatePaused, "The provider has stopped this template: its status is %s. Send another.",
 			status).At("template.name")}
 	default:
-		return []*fault.Error{fault.New(provider.TemplateNotFound, "The provider has not approved this template: its status is %s.",
+		return []*fault.Error{fault.New(provider.TemplateNotFound, "The provider has not approved this template: its status is %s. "+
+			"Wait for its approval, or send another template.",
 			template.Status).At("template.name")}
 	}
 }

@@ -39,8 +39,8 @@ func (g *gathered) acceptedSummary() string {
 	case g.Source == messages.FromApp:
 		summary = "The business sent the message in the phone app, and Parley stored a copy."
 	}
-	if g.MediaState == nil {
-		return summary
+	if g.MediaState == nil || g.Direction == messages.Outbound && g.Source != messages.FromApp {
+		return summary // the file of a send comes from the library
 	}
 	return summary + map[string]string{
 		"pending": " Its file is being downloaded.", "ready": " Its file was downloaded.", "failed": " Its file could not be downloaded.",
@@ -178,7 +178,7 @@ func meanings() map[fault.Code]string {
 		provider.TemplatePaused:          " The network has paused the template because of its quality.",
 		provider.TemplatePolicyViolation: " The template's text breaks a rule of the network.",
 		provider.FlowBlocked:             " The form of the message is blocked by the network.",
-		provider.MediaUploadFailed:       " The network could not fetch the file: check its link and its type.",
+		provider.MediaUploadFailed:       " The network could not take the file: check that it can be fetched, and its type.",
 		provider.MediaDownloadFailed:     " The file could not be downloaded from the network.",
 		provider.Undeliverable:           " The network gives no closer reason; sending it again may work.",
 		provider.PolicyViolation:         " The message breaks a rule of the network.",

@@ -60,9 +60,9 @@ type endpointRow struct {
 	BreakerUntil *time.Time
 }
 
-// attemptsAndEndpoints reads what belongs to deliveries, which are oldest first, in one round trip.
+// attemptsAndEndpoints reads what belongs to deliveries since a time, in one round trip.
 func attemptsAndEndpoints(
-	ctx context.Context, scope postgres.Scope, of []Delivery, limit int,
+	ctx context.Context, scope postgres.Scope, of []Delivery, since time.Time, limit int,
 ) (attempts []DeliveryAttempt, endpoints []endpointRow, err error) {
 	troubled, subscriptions := []DeliveryID{}, map[SubscriptionID]bool{}
 	for _, delivery := range of {
@@ -73,7 +73,7 @@ func attemptsAndEndpoints(
 	}
 	err = postgres.Batch(ctx, scope,
 		postgres.IntoMany(&attempts, sqlAttemptsOfAll, postgres.Args{
-			"ids": troubled, "floor": ids.Floor[attemptKind](of[0].ID.CreatedAt()), "limit": limit,
+			"ids": troubled, "floor": ids.Floor[attemptKind](since), "limit": limit,
 		}),
 		postgres.IntoMany(&endpoints, sqlEndpoints, postgres.Args{"ids": slices.Collect(maps.Keys(subscriptions))}))
 	return attempts, endpoints, err

@@ -51,7 +51,7 @@ func (s *Service) Trail(ctx context.Context, org orgs.ID, keys []string, since t
 	if len(deliveries) > trailDeliveries {
 		trail.Deliveries, trail.Cut = deliveries[:trailDeliveries], true
 	}
-	attempts, endpoints, err := attemptsAndEndpoints(ctx, scope, trail.Deliveries, trailAttempts+1)
+	attempts, endpoints, err := attemptsAndEndpoints(ctx, scope, trail.Deliveries, since, trailAttempts+1)
 	if err != nil {
 		return Trail{}, err
 	}

@@ -21,8 +21,7 @@ import (
 	"github.com/parley-chat/parley/openapi"
 )
 
-// readInput checks the query against the contract and reads the whole body. The fingerprint of an
-// idempotent request is made from the bytes of the body.
+// readInput checks the query against the contract and reads the body. A file is stored while it arrives.
 func (a *API) readInput(c *call) error {
 	operation := c.route.operation
 	if operation == nil {

@@ -47,7 +47,7 @@ func (a *API) inspectSend(c *call) (messages.Draft, []*fault.Error, error) {
 	}
 	// A field of the wrong type cannot be read into a sendBody. The content can, whatever it is.
 	readable, err := document.Without(func(name string) bool {
-		return slices.Contains(sendFields, name) && slices.ContainsFunc(faults, func(f *fault.Error) bool { return fieldOf(f.Param) == name })
+		return name != document.Value()["type"] && slices.ContainsFunc(faults, func(f *fault.Error) bool { return fieldOf(f.Param) == name })
 	})
 	if err != nil {
 		return messages.Draft{}, nil, err

@@ -199,7 +199,7 @@ func TestValidate_FaultyBodies_FirstAsSend(t *testing.T) {
 				tried += n.firstAsSend(t, message(one[0], string(encoded)))
 			}
 		}
-		for _, field := range []string{"messaging_product", "recipient_type", "to", "recipient", "context", "biz_opaque_callback_data", "other", one[0]} {
+		for _, field := range []string{"messaging_product", "recipient_type", "to", "recipient", "context", "biz_opaque_callback_data", "other", "status", "message_id", one[0]} {
 			for _, value := range broken {
 				tried += n.firstAsSend(t, message(one[0], one[1], field, value))
 			}

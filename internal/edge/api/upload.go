@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,10 +22,15 @@ import (
 )
 
 const (
-	// uploadTimeout is the deadline of a whole upload: 100 MB at 170 KB a second.
+	// receiveWithin is how long a whole form may take to arrive: 100 MB at 180 KB a second. uploadTimeout is the deadline
+	// of the request.
+	receiveWithin = 9 * time.Minute
 	uploadTimeout = 10 * time.Minute
-	// stallsFor is how long a caller may take to send the next piece of a file.
-	stallsFor = 30 * time.Second
+	// A caller has startWithin, and a second more for each slowestRate bytes that it has sent: few slow callers would
+	// otherwise take all places. stallsFor is how long it may take to send the next piece.
+	startWithin = 20 * time.Second
+	slowestRate = 32 << 10
+	stallsFor   = 30 * time.Second
 	// answerWithin is how long a caller may take to read the answer.
 	answerWithin = 30 * time.Second
 	// maxFormBytes is for the parts of a form besides the file, and their headers.
@@ -62,18 +69,16 @@ func (c *call) fingerprint() [][]byte {
 		return [][]byte{c.body}
 	}
 	file := c.upload.draft.Upload
-	name := ""
-	if file.Filename != nil {
-		name = *file.Filename
-	}
-	return [][]byte{file.SHA256, []byte(name), []byte(c.upload.teamID)}
+	return [][]byte{file.SHA256, []byte(file.Name()), []byte(c.upload.teamID)}
 }
 
-// patientBody gives the caller stallsFor for each piece of a body, in place of the server's deadline for the whole.
+// patientBody replaces the server's deadline for a body by one that grows with what the caller has sent.
 type patientBody struct {
 	io.ReadCloser
 
-	control *http.ResponseController
+	control  *http.ResponseController
+	began    time.Time
+	received int64
 	// failed is why reading failed; nil while it did not.
 	failed error
 }
@@ -81,25 +86,42 @@ type patientBody struct {
 func patient(w http.ResponseWriter, body io.ReadCloser) *patientBody {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(connectionTime().Add(uploadTimeout + answerWithin)) // without one the server's own holds
-	return &patientBody{ReadCloser: body, control: control}
+	return &patientBody{ReadCloser: body, control: control, began: connectionTime()}
 }
 
 // connectionTime is the machine's time, which the deadlines of connections go by.
 func connectionTime() time.Time { return time.Now() } //nolint:forbidigo // see above
 
 func (b *patientBody) Read(into []byte) (int, error) {
-	_ = b.control.SetReadDeadline(connectionTime().Add(stallsFor))
+	_ = b.control.SetReadDeadline(b.deadline()) // a deadline that is over fails the read
 	n, err := b.ReadCloser.Read(into)
+	b.received += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.failed = err
 	}
 	return n, err
 }
 
+// deadline is when the next piece must have arrived.
+func (b *patientBody) deadline() time.Time {
+	allowed := min(startWithin+time.Duration(b.received/slowestRate)*time.Second, receiveWithin)
+	until, stalled := b.began.Add(allowed), connectionTime().Add(stallsFor)
+	if stalled.Before(until) {
+		return stalled
+	}
+	return until
+}
+
 // receive reads a form and stores its file. The file becomes part of the library in the handler.
 func (a *API) receive(c *call) error {
-	if err := c.caller.RefusesWrites(c.cell.Clock.Now()); err != nil {
+	key, err := idempotencyKey(c)
+	if err != nil {
 		return err
+	}
+	if key == "" { // with a key the answer may be stored already; else handle refuses
+		if err := c.caller.RefusesWrites(c.cell.Clock.Now()); err != nil {
+			return err
+		}
 	}
 	boundary, err := boundaryOf(c.request.Header)
 	if err != nil {
@@ -121,7 +143,8 @@ func (a *API) receive(c *call) error {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if body, ok := c.request.Body.(*patientBody); ok && body.failed != nil { // whatever it made fail later
+	// An error of the connection comes first: the errors after it are its consequences.
+	if body, ok := c.request.Body.(*patientBody); ok && body.failed != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](body.failed); tooLarge {
 			return errFileTooLarge
 		}
@@ -136,7 +159,7 @@ func (a *API) receive(c *call) error {
 var errFileTooLarge = fault.New(fault.RequestTooLarge, "The file is larger than 100 MB, the most for any type.").At("file")
 
 var errForm = fault.New(fault.InvalidFieldValue,
-	"The form is malformed or incomplete, or its next part did not arrive within 30 seconds. Send the whole form again.")
+	"The form is malformed or incomplete, or it arrived too slowly: send at least 32 KB a second, and all of it within 9 minutes.")
 
 func boundaryOf(header http.Header) (string, error) {
 	if err := refuseEncoding(header); err != nil {
@@ -181,16 +204,18 @@ func (c *call) readPart(form *multipart.Reader) error {
 			return fault.Invalid(name, "was given more than once")
 		}
 		if team.UnmarshalText(text) != nil {
-			return fault.Invalid(name, "must be the id of a team, a UUID")
+			return fault.Invalid(name, "must be the UUID of a team; got "+strconv.Quote(printable(string(text))))
 		}
 		c.upload.teamID, c.upload.draft.TeamID = string(text), &team
 		return nil
+	case "":
+		return fault.New(fault.InvalidFieldValue, "A part of the form has no name. Name the file `file`, and the team `team_id`.")
 	default:
-		return fault.Invalid(printable(name), "is not a known field")
+		return fault.Invalid(printable(name), "is not a known field; the form takes `file` and `team_id`")
 	}
 }
 
-// noted is a reader that keeps why reading failed.
+// noted keeps why reading a part failed, because Receive returns only its own errors.
 type noted struct {
 	io.Reader
 
@@ -239,24 +264,29 @@ func newUploadPlaces() *uploadPlaces {
 func (u *uploadPlaces) enter(ctx context.Context, org orgs.ID) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadWait)
 	defer cancel()
-	own := u.join(org)
+	own := u.retain(org)
 	if own.places.Acquire(ctx, 1) != nil {
-		u.part(org, own)
-		return nil, fault.Unavailable(time.Second, errors.New("no place for an upload became free"))
+		u.release(org, own)
+		return nil, errNoPlace
 	}
 	if u.all.Acquire(ctx, 1) != nil {
 		own.places.Release(1)
-		u.part(org, own)
-		return nil, fault.Unavailable(time.Second, errors.New("no place for an upload became free"))
+		u.release(org, own)
+		return nil, errNoPlace
 	}
 	return func() {
 		u.all.Release(1)
 		own.places.Release(1)
-		u.part(org, own)
+		u.release(org, own)
 	}, nil
 }
 
-func (u *uploadPlaces) join(org orgs.ID) *orgPlaces {
+var errNoPlace = &fault.Error{
+	Code: fault.ServiceUnavailable, RetryAfter: 10 * time.Second,
+	Message: fmt.Sprintf("Too many files are being uploaded. Upload at most %d at once, and repeat this one after Retry-After.", uploadsPerOrg),
+}
+
+func (u *uploadPlaces) retain(org orgs.ID) *orgPlaces {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	own := u.byOrg[org]
@@ -268,7 +298,7 @@ func (u *uploadPlaces) join(org orgs.ID) *orgPlaces {
 	return own
 }
 
-func (u *uploadPlaces) part(org orgs.ID, own *orgPlaces) {
+func (u *uploadPlaces) release(org orgs.ID, own *orgPlaces) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if own.users--; own.users == 0 {

@@ -72,8 +72,8 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Disposition", file.File.Disposition)
 	header.Set("Cache-Control", "private, max-age=31536000, immutable")
 	header.Set("ETag", file.ETag)
-	if strings.Contains(r.Header.Get("Range"), ",") {
-		r.Header.Del("Range") // each range would be a request to the bucket
+	if asked := r.Header.Get("Range"); strings.Contains(asked, ",") || !strings.HasPrefix(asked, "bytes=") {
+		r.Header.Del("Range") // each range would be a request to the bucket; other units are to be ignored
 	}
 	slow := &deadlineWriter{ResponseWriter: w, control: control, until: now().Add(sendWithin)}
 	http.ServeContent(slow, r, "", file.ModTime(), file.Reader)
