@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/platform/hold"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/testkit/canary"
@@ -65,4 +66,24 @@ func TestUnready_DatabaseWithoutSchema_SaysMigrate(t *testing.T) {
 	_, err = postgres.Many[string](t.Context(), c.upkeepDB.System("test"), `DROP TABLE schema_migrations`, nil)
 	require.NoError(t, err)
 	require.Regexp(t, "^[0-9]+ migrations missing: run `parley migrate`$", c.unready(t.Context()))
+}
+
+func TestTidy_OnHold_NothingExpires(t *testing.T) {
+	t.Parallel()
+	c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: pgtest.URL(t), Conns: 1, Logger: canary.Logger(t)})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	require.NoError(t, c.SyncClock(t.Context()))
+	cells := &Cells{all: map[string]*Cell{"main": c}}
+	held, err := c.Hold.Write(t.Context(), "ada")
+	require.NoError(t, err)
+	cells.tidy(t.Context(), c, canary.Logger(t))
+	last, err := c.upkeepDB.LastRound(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, last)
+	require.NoError(t, c.Hold.Release(t.Context(), held, "ada", hold.Wait))
+	cells.tidy(t.Context(), c, canary.Logger(t))
+	last, err = c.upkeepDB.LastRound(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, last)
 }

@@ -46,34 +46,38 @@ func (c *Cells) keepTime(ctx context.Context, logger *slog.Logger) {
 	})
 }
 
-// keepTables creates partitions ahead, drops expired ones and purges organizations that moved to
-// another cell, every 10 minutes until ctx ends. On hold nothing is dropped or purged.
+// keepTables calls tidy every 10 minutes until ctx ends.
 func (c *Cells) keepTables(ctx context.Context, cell *Cell, logger *slog.Logger) {
 	every(ctx, upkeepEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
 		defer cancel()
-		if err := cell.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
-			logger.ErrorContext(ctx, "partitions.not_made", "cell", cell.Name, "error", err)
-		}
-		held, err := cell.onHold(ctx)
-		if err != nil || held {
-			return // an unknown hold is logged by keepWorking
-		}
-		dropped, err := cell.expire(ctx)
-		if err != nil {
-			logger.ErrorContext(ctx, "partitions.not_dropped", "cell", cell.Name, "error", err)
-		}
-		if len(dropped) > 0 {
-			logger.InfoContext(ctx, "partitions.dropped", "cell", cell.Name, "partitions", dropped)
-		}
-		purged, err := c.purgeMoved(ctx, cell)
-		if err != nil {
-			logger.ErrorContext(ctx, "organizations.not_purged", "cell", cell.Name, "error", err)
-		}
-		if purged > 0 {
-			logger.InfoContext(ctx, "organizations.purged", "cell", cell.Name, "organizations", purged)
-		}
+		c.tidy(ctx, cell, logger)
 	})
+}
+
+// tidy creates partitions ahead, drops expired ones and purges organizations that moved to another cell. On hold nothing is
+// dropped or purged.
+func (c *Cells) tidy(ctx context.Context, cell *Cell, logger *slog.Logger) {
+	if err := cell.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
+		logger.ErrorContext(ctx, "partitions.not_made", "cell", cell.Name, "error", err)
+	}
+	if held, err := cell.onHold(ctx); err != nil || held {
+		return // keepWorking logs the error
+	}
+	dropped, err := cell.expire(ctx)
+	if err != nil {
+		logger.ErrorContext(ctx, "partitions.not_dropped", "cell", cell.Name, "error", err)
+	}
+	if len(dropped) > 0 {
+		logger.InfoContext(ctx, "partitions.dropped", "cell", cell.Name, "partitions", dropped)
+	}
+	purged, err := c.purgeMoved(ctx, cell)
+	if err != nil {
+		logger.ErrorContext(ctx, "organizations.not_purged", "cell", cell.Name, "error", err)
+	}
+	if purged > 0 {
+		logger.InfoContext(ctx, "organizations.purged", "cell", cell.Name, "organizations", purged)
+	}
 }
 
 // expire drops expired partitions and rows that wait for what was in them, once the clock was compared with the database's.
