@@ -39,6 +39,7 @@ WITH locked AS MATERIALIZED (
 UPDATE message_states st
 SET attempt = st.attempt + CASE WHEN l.sendable THEN @gap WHEN l.begun_at IS NULL THEN 1 ELSE 0 END,
     begun_at = CASE WHEN NOT l.sendable THEN @now::timestamptz END,
+    last_begun_at = CASE WHEN l.begun_at IS NULL AND NOT l.sendable THEN @now::timestamptz ELSE st.last_begun_at END,
     resent = st.resent OR NOT l.sendable,
     status = CASE WHEN l.sendable THEN st.status ELSE 'pending' END
 FROM locked l

@@ -29,8 +29,8 @@ func newRestored(t *testing.T) *restored {
 	s.queued, s.begun, s.retried = s.send(t, "+351910000001"), s.send(t, "+351910000002"), s.send(t, "+351910000003")
 	s.exec(t, `UPDATE message_states SET status = 'pending', attempt = 1, begun_at = @now WHERE org_id = @org_id AND id = @id`,
 		postgres.Args{"id": s.begun.ID, "now": s.Clock.Now()})
-	s.exec(t, `UPDATE message_states SET status = 'pending', attempt = 1, failures = 1 WHERE org_id = @org_id AND id = @id`,
-		postgres.Args{"id": s.retried.ID})
+	s.exec(t, `UPDATE message_states SET status = 'pending', attempt = 1, failures = 1, last_begun_at = @now WHERE org_id = @org_id AND id = @id`,
+		postgres.Args{"id": s.retried.ID, "now": s.Clock.Now()})
 	s.execSystem(t, `UPDATE lane_rows SET due_at = @due_at WHERE id = @id`,
 		postgres.Args{"id": s.retried.ID, "due_at": s.Clock.Now().Add(3 * time.Hour)})
 	s.Clock.Move(time.Hour)
@@ -57,6 +57,8 @@ func TestDecideUnsent_Wait_FailAfterEchoWaitWithoutACall(t *testing.T) {
 	s := newRestored(t)
 	require.Equal(t, 3, s.decide(t, hold.Wait), "the one that was accepted during the hold is not in doubt")
 	require.Equal(t, []string{"1 unknown"}, s.attempts(t, s.begun), "noted with the time at which it really began")
+	require.Equal(t, 1, s.count(t, `SELECT count(*) FROM message_states WHERE org_id = @org_id AND id = @id AND last_begun_at = begun_at`,
+		postgres.Args{"id": s.retried.ID}), "the timeline shows the attempt that may have been made, not the one before")
 	s.Work(t)
 	s.awaitStatus(t, s.later, messages.Sent)
 	s.Pass(t, echoWait-time.Second)
