@@ -71,7 +71,8 @@ func refusedByCoolDown(until *time.Time, now time.Time) *fault.Error {
 	if until == nil || !now.Before(*until) {
 		return nil
 	}
-	return fault.New(provider.AccountRateLimited, "The provider lets this number send nothing before %s. Send the message after that.", until.Format(time.RFC3339))
+	return fault.New(provider.AccountRateLimited, "The provider lets this number send nothing before %s. Send the message after that.",
+		until.Format(time.RFC3339))
 }
 
 // restricted tells whether an open restriction covers such a message.

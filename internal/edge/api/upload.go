@@ -283,7 +283,7 @@ func (u *uploadPlaces) enter(ctx context.Context, org orgs.ID) (leave func(), er
 
 var errNoPlace = &fault.Error{
 	Code: fault.ServiceUnavailable, RetryAfter: 10 * time.Second,
-	Message: fmt.Sprintf("Too many files are being uploaded. Upload at most %d at once, and repeat this one after Retry-After.", uploadsPerOrg),
+	Message: fmt.Sprintf("Too many files are being uploaded. Upload at most %d at once, and repeat this one later.", uploadsPerOrg),
 }
 
 func (u *uploadPlaces) retain(org orgs.ID) *orgPlaces {
