@@ -55,8 +55,11 @@ type Options struct {
 const (
 	// requestsPerConnection is how many requests may wait for each database connection.
 	requestsPerConnection = 64
-	redisBudget           = 50 * time.Millisecond
-	traceFlush            = 5 * time.Second
+	// connectionsPerList is how many connections there are for each list that an organization may run at once: worst
+	// lists keep a core of the database busy.
+	connectionsPerList = 16
+	redisBudget        = 50 * time.Millisecond
+	traceFlush         = 5 * time.Second
 )
 
 // guessLimit is how many bad keys one address may try.
@@ -106,6 +109,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		Limiter: a.limiter, Guesses: ratelimit.NewLocal(guessLimit, a.cells.clock),
 		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, PublicURL: config.PublicURL, Version: Version,
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
+		ListsPerOrg: int(config.DatabaseConns) / connectionsPerList,
 	})
 	ingress := a.cells.Ingress(logger, config.TrustedProxies...)
 	a.metrics.Registerer().MustRegister(ingress)

@@ -45,6 +45,8 @@ type Deps struct {
 	Version        string
 	// Tracer is nil when tracing is off.
 	Tracer trace.Tracer
+	// ListsPerOrg is how many lists of one organization run at once; further ones wait. Default: 1.
+	ListsPerOrg int
 	// MaxInFlight is how many requests may run at once in each cell. Beyond it requests answer 503;
 	// less urgent classes are refused earlier.
 	MaxInFlight int
@@ -66,7 +68,8 @@ type API struct {
 	identify func(*call) error
 	// gates has a gate for each cell, so that a slow cell fills only its own.
 	gates   map[string]*gate
-	uploads *uploadPlaces
+	uploads *places
+	lists   *places
 	router  *chi.Mux
 	// plain has the paths that do not end in a parameter, with their methods.
 	plain    map[string][]string
@@ -81,7 +84,8 @@ func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err
 	}
-	a := &API{Deps: deps, gates: map[string]*gate{}, uploads: newUploadPlaces(), router: chi.NewRouter(), plain: map[string][]string{}}
+	a := &API{Deps: deps, gates: map[string]*gate{}, uploads: newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait), router: chi.NewRouter(), plain: map[string][]string{}}
+	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), listTimeout)
 	for name := range deps.Cells {
 		a.gates[name] = newGate(deps.MaxInFlight)
 	}

@@ -83,6 +83,14 @@ func (a *API) run(c *call) (answer reply, err error) {
 	if c.route.public() {
 		return c.route.handler(c)
 	}
+	// The lists of an organization wait for each other outside of the gate, so that they do not fill it.
+	if c.route.class == lists {
+		leave, entered := a.lists.enter(c.ctx(), c.org())
+		if !entered {
+			return reply{}, fault.Unavailable(time.Second, errors.New("other lists of the organization took too long"))
+		}
+		defer leave()
+	}
 	leave, err := a.enter(c)
 	if err != nil {
 		return reply{}, err

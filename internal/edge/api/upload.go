@@ -10,10 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/parley-chat/parley/internal/domain/library"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -130,9 +127,9 @@ func (a *API) receive(c *call) error {
 	if c.request.ContentLength > c.route.maxBytes() {
 		return errFileTooLarge
 	}
-	leave, err := a.uploads.enter(c.ctx(), c.org())
-	if err != nil {
-		return err
+	leave, entered := a.uploads.enter(c.ctx(), c.org())
+	if !entered {
+		return errNoUploadPlace
 	}
 	defer leave()
 	c.upload = &upload{}
@@ -242,66 +239,7 @@ func (a *API) discard(ctx context.Context, c *call) {
 	}
 }
 
-// uploadPlaces limits how many files are received at once.
-type uploadPlaces struct {
-	all *semaphore.Weighted
-
-	mu    sync.Mutex
-	byOrg map[orgs.ID]*orgPlaces
-}
-
-// orgPlaces are the places of an organization. users counts the uploads that have or want one.
-type orgPlaces struct {
-	places *semaphore.Weighted
-	users  int
-}
-
-func newUploadPlaces() *uploadPlaces {
-	return &uploadPlaces{all: semaphore.NewWeighted(uploadsAtOnce), byOrg: map[orgs.ID]*orgPlaces{}}
-}
-
-// enter waits for a place.
-func (u *uploadPlaces) enter(ctx context.Context, org orgs.ID) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, uploadWait)
-	defer cancel()
-	own := u.retain(org)
-	if own.places.Acquire(ctx, 1) != nil {
-		u.release(org, own)
-		return nil, errNoPlace
-	}
-	if u.all.Acquire(ctx, 1) != nil {
-		own.places.Release(1)
-		u.release(org, own)
-		return nil, errNoPlace
-	}
-	return func() {
-		u.all.Release(1)
-		own.places.Release(1)
-		u.release(org, own)
-	}, nil
-}
-
-var errNoPlace = &fault.Error{
+var errNoUploadPlace = &fault.Error{
 	Code: fault.ServiceUnavailable, RetryAfter: 10 * time.Second,
 	Message: fmt.Sprintf("Too many files are being uploaded. Upload at most %d at once, and repeat this one later.", uploadsPerOrg),
-}
-
-func (u *uploadPlaces) retain(org orgs.ID) *orgPlaces {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	own := u.byOrg[org]
-	if own == nil {
-		own = &orgPlaces{places: semaphore.NewWeighted(uploadsPerOrg)}
-		u.byOrg[org] = own
-	}
-	own.users++
-	return own
-}
-
-func (u *uploadPlaces) release(org orgs.ID, own *orgPlaces) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if own.users--; own.users == 0 {
-		delete(u.byOrg, org)
-	}
 }
