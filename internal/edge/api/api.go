@@ -84,7 +84,8 @@ func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err
 	}
-	a := &API{Deps: deps, gates: map[string]*gate{}, uploads: newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait), router: chi.NewRouter(), plain: map[string][]string{}}
+	a := &API{Deps: deps, gates: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
+	a.uploads = newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait)
 	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), listTimeout)
 	for name := range deps.Cells {
 		a.gates[name] = newGate(deps.MaxInFlight)
