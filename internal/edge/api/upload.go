@@ -74,6 +74,7 @@ type patientBody struct {
 	io.ReadCloser
 
 	control  *http.ResponseController
+	// began is when the first piece was asked for: an upload may wait for its place before.
 	began    time.Time
 	received int64
 	// failed is why reading failed; nil while it did not.
@@ -83,13 +84,16 @@ type patientBody struct {
 func patient(w http.ResponseWriter, body io.ReadCloser) *patientBody {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(connectionTime().Add(uploadTimeout + answerWithin)) // without one the server's own holds
-	return &patientBody{ReadCloser: body, control: control, began: connectionTime()}
+	return &patientBody{ReadCloser: body, control: control}
 }
 
 // connectionTime is the machine's time, which the deadlines of connections go by.
 func connectionTime() time.Time { return time.Now() } //nolint:forbidigo // see above
 
 func (b *patientBody) Read(into []byte) (int, error) {
+	if b.began.IsZero() {
+		b.began = connectionTime()
+	}
 	_ = b.control.SetReadDeadline(b.deadline()) // a deadline that is over fails the read
 	n, err := b.ReadCloser.Read(into)
 	b.received += int64(n)
