@@ -73,7 +73,7 @@ func (c *call) fingerprint() [][]byte {
 type patientBody struct {
 	io.ReadCloser
 
-	control  *http.ResponseController
+	control *http.ResponseController
 	// began is when the first piece was asked for: an upload may wait for its place before.
 	began    time.Time
 	received int64
