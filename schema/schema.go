@@ -49,7 +49,7 @@ func Tenant() []string {
 	return []string{
 		"organizations", "teams", "users", "team_members", "quota_usage",
 		"api_keys", "audit_log", "idempotency_keys", "idempotency_leases", "api_log", "labels",
-		"customers", "accounts", "events", "webhook_subscriptions", "webhook_secrets", "webhook_deliveries",
+		"customers", "setup_links", "accounts", "events", "webhook_subscriptions", "webhook_secrets", "webhook_deliveries",
 		"webhook_attempts", "webhook_replays", "contacts", "contact_keys", "contact_labels", "templates", "template_syncs",
 		"conversations", "conversation_labels",
 		"messages", "message_states", "send_attempts", "provider_messages", "parked_statuses", "receipts", "send_pairs",
@@ -67,7 +67,7 @@ func LockOrder() []string {
 	return []string{
 		"organizations", "idempotency_keys", "idempotency_leases", "lanes",
 		"lanes_moving", "lane_rows_moving", "lane_keys_moving", "lane_faults_moving",
-		"quota_usage", "api_keys", "teams", "users", "team_members", "labels", "library_files", "customers",
+		"quota_usage", "api_keys", "teams", "users", "team_members", "labels", "library_files", "customers", "setup_links",
 		"webhook_subscriptions", "webhook_secrets", "webhook_replays",
 		"contact_keys by hash", "contacts", "contact_keys", "contact_labels", "conversations", "conversation_labels",
 		"template_syncs", "templates", "accounts",

@@ -295,6 +295,7 @@ CREATE TABLE public.customers (
     metadata json,
     archived_at timestamp with time zone,
     updated_at timestamp with time zone NOT NULL,
+    last_event_at timestamp with time zone,
     CONSTRAINT customers_check CHECK (((status = 'archived'::text) = (archived_at IS NOT NULL))),
     CONSTRAINT customers_check1 CHECK (((status = 'archived'::text) = (previous_status IS NOT NULL))),
     CONSTRAINT customers_previous_status_check CHECK ((previous_status = ANY (ARRAY['pending'::text, 'active'::text, 'suspended'::text]))),
@@ -770,6 +771,24 @@ CREATE TABLE public.send_pairs (
     waits smallint NOT NULL
 );
 
+CREATE TABLE public.setup_links (
+    org_id uuid NOT NULL,
+    id uuid NOT NULL,
+    customer_id uuid NOT NULL,
+    token_hash bytea NOT NULL,
+    token_last4 text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    consumed_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    completing_until timestamp with time zone,
+    account_id uuid,
+    session_hash bytea,
+    success_redirect_url text,
+    failure_redirect_url text,
+    CONSTRAINT setup_links_check CHECK (((consumed_at IS NULL) OR (revoked_at IS NULL))),
+    CONSTRAINT setup_links_token_hash_check CHECK ((length(token_hash) = 32))
+);
+
 CREATE TABLE public.team_members (
     org_id uuid NOT NULL,
     team_id uuid NOT NULL,
@@ -1211,6 +1230,12 @@ ALTER TABLE ONLY public.send_minutes
 ALTER TABLE ONLY public.send_pairs
     ADD CONSTRAINT send_pairs_pkey PRIMARY KEY (org_id, account_id, contact_id);
 
+ALTER TABLE ONLY public.setup_links
+    ADD CONSTRAINT setup_links_org_id_token_hash_key UNIQUE (org_id, token_hash);
+
+ALTER TABLE ONLY public.setup_links
+    ADD CONSTRAINT setup_links_pkey PRIMARY KEY (org_id, id);
+
 ALTER TABLE ONLY public.team_members
     ADD CONSTRAINT team_members_pkey PRIMARY KEY (org_id, team_id, user_id);
 
@@ -1342,6 +1367,8 @@ CREATE INDEX parked_statuses_due ON public.parked_statuses USING btree (due_at);
 
 CREATE INDEX quota_usage_due ON public.quota_usage USING btree (due_at);
 
+CREATE INDEX setup_links_customer ON public.setup_links USING btree (org_id, customer_id, id);
+
 CREATE INDEX template_syncs_due ON public.template_syncs USING btree (due_at);
 
 CREATE INDEX templates_newest ON public.templates USING btree (org_id, account_id, id);
@@ -1463,6 +1490,9 @@ ALTER TABLE ONLY public.organizations
 
 ALTER TABLE ONLY public.quota_usage
     ADD CONSTRAINT quota_usage_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
+
+ALTER TABLE ONLY public.setup_links
+    ADD CONSTRAINT setup_links_org_id_customer_id_fkey FOREIGN KEY (org_id, customer_id) REFERENCES public.customers(org_id, id);
 
 ALTER TABLE ONLY public.team_members
     ADD CONSTRAINT team_members_org_id_team_id_fkey FOREIGN KEY (org_id, team_id) REFERENCES public.teams(org_id, id);

@@ -17,6 +17,11 @@ import (
 // organization's. A number that the organization has already gets the new token, and is
 // asked about afresh.
 func (s *Service) Connect(ctx context.Context, org orgs.ID, by audit.Principal, draft Draft) (Account, error) {
+	return s.ConnectWith(ctx, org, by, draft, nil)
+}
+
+// ConnectWith is Connect with a step of the caller in the transaction that attaches the number.
+func (s *Service) ConnectWith(ctx context.Context, org orgs.ID, by audit.Principal, draft Draft, around Around) (Account, error) {
 	if err := draft.check(); err != nil {
 		return Account{}, err
 	}
@@ -31,7 +36,7 @@ func (s *Service) Connect(ctx context.Context, org orgs.ID, by audit.Principal, 
 	if err := s.provider.Subscribe(ctx, provider.BusinessAccount{ID: draft.BusinessAccountID, Token: draft.Token}); err != nil {
 		return Account{}, connectFault(err)
 	}
-	return s.Attach(ctx, org, by, draft, state, at)
+	return s.AttachWith(ctx, org, by, draft, state, at, around)
 }
 
 func (d Draft) check() error {
@@ -60,12 +65,29 @@ func connectFault(err error) error {
 	}
 }
 
+// Around runs in the transaction that attaches a number, also of a number that the organization has already. It locks what comes
+// before accounts in the order of locks, calls attach once and then writes what needs the account. The transaction may run
+// more than once.
+type Around func(ctx context.Context, tx *postgres.Tx, attach func() (Account, error)) (Account, error)
+
 // Attach makes a number the organization's, as the provider described it at a time: claimed
 // in the directory, written here. Its callbacks must come to us already.
 func (s *Service) Attach(
 	ctx context.Context, org orgs.ID, by audit.Principal, draft Draft, state provider.NumberState, at time.Time,
 ) (Account, error) {
-	account, err := s.reattach(ctx, org, by, draft, state, at)
+	return s.AttachWith(ctx, org, by, draft, state, at, nil)
+}
+
+// AttachWith is Attach with a step of the caller in the same transaction; nil is none.
+func (s *Service) AttachWith(
+	ctx context.Context, org orgs.ID, by audit.Principal, draft Draft, state provider.NumberState, at time.Time, around Around,
+) (Account, error) {
+	if around == nil {
+		around = func(_ context.Context, _ *postgres.Tx, attach func() (Account, error)) (Account, error) {
+			return attach()
+		}
+	}
+	account, err := s.reattach(ctx, org, by, draft, state, at, around)
 	if !errors.Is(err, postgres.ErrNoRow) {
 		return account, err
 	}
@@ -79,7 +101,7 @@ func (s *Service) Attach(
 			made := Account{
 				ID: id, BusinessAccountID: draft.BusinessAccountID, PhoneNumberID: &draft.PhoneNumberID, Token: token, Generation: generation,
 			}
-			return s.attachTx(ctx, tx, by, draft, made, state, at)
+			return around(ctx, tx, func() (Account, error) { return s.attachTx(ctx, tx, by, draft, made, state, at) })
 		})
 		return err
 	})
@@ -130,28 +152,34 @@ func (a *Account) settleAt(state provider.NumberState, at, now time.Time) {
 // reattach renews a number that the organization has. A working token connects it again, whatever
 // disconnected it before.
 func (s *Service) reattach(
-	ctx context.Context, org orgs.ID, by audit.Principal, draft Draft, state provider.NumberState, at time.Time,
+	ctx context.Context, org orgs.ID, by audit.Principal, draft Draft, state provider.NumberState, at time.Time, around Around,
 ) (Account, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Account, error) {
-		account, err := lockByNumber(ctx, tx, draft.PhoneNumberID)
-		if err != nil {
-			return Account{}, err
-		}
-		same := (account.CustomerID == nil) == (draft.CustomerID == nil) &&
-			(account.CustomerID == nil || *account.CustomerID == *draft.CustomerID)
-		if !same || account.BusinessAccountID != draft.BusinessAccountID {
-			return Account{}, inUse(draft)
-		}
-		if account.Token, err = s.seal(org, account.ID, draft.Token); err != nil {
-			return Account{}, err
-		}
-		account.note(link, "", at)
-		account.settleAt(state, at, s.clock.Now())
-		if err := updateAccount(ctx, tx, account); err != nil {
-			return Account{}, err
-		}
-		return account, s.audit.RecordTx(ctx, tx, by, "account.reconnected", account.ID.String(), nil)
+		return around(ctx, tx, func() (Account, error) { return s.reattachTx(ctx, tx, by, draft, state, at) })
 	})
+}
+
+func (s *Service) reattachTx(
+	ctx context.Context, tx *postgres.Tx, by audit.Principal, draft Draft, state provider.NumberState, at time.Time,
+) (Account, error) {
+	account, err := lockByNumber(ctx, tx, draft.PhoneNumberID)
+	if err != nil {
+		return Account{}, err
+	}
+	same := (account.CustomerID == nil) == (draft.CustomerID == nil) &&
+		(account.CustomerID == nil || *account.CustomerID == *draft.CustomerID)
+	if !same || account.BusinessAccountID != draft.BusinessAccountID {
+		return Account{}, inUse(draft)
+	}
+	if account.Token, err = s.seal(tx.Org(), account.ID, draft.Token); err != nil {
+		return Account{}, err
+	}
+	account.note(link, "", at)
+	account.settleAt(state, at, s.clock.Now())
+	if err := updateAccount(ctx, tx, account); err != nil {
+		return Account{}, err
+	}
+	return account, s.audit.RecordTx(ctx, tx, by, "account.reconnected", account.ID.String(), nil)
 }
 
 // ownTx says whose the number is: a customer's is in its team, one of the organization's

@@ -25,7 +25,7 @@ const (
 )
 
 // Principal is the caller of a verb: an API key, a user, or the service itself. Its organization
-// is that of the transaction. Make one by ByKey, ByUser or Operator.
+// is that of the transaction. Make one by ByKey, ByUser, ByLink or Operator.
 type Principal struct {
 	Kind Kind
 	ID   string
@@ -42,6 +42,11 @@ func Operator() Principal { return Principal{Kind: System, ID: "parley admin"} }
 
 // Service is the principal of background work that no person started.
 func Service() Principal { return Principal{Kind: System, ID: "parley"} }
+
+// ByLink is the principal of a person who uses a setup link.
+func ByLink(id fmt.Stringer) Principal {
+	return Principal{Kind: System, ID: "setup link " + id.String()}
+}
 
 // OperatorNamed is the principal of the commands of `parley admin` that a person runs.
 func OperatorNamed(name string) Principal {

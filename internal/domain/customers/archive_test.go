@@ -58,7 +58,7 @@ func (b fixture) requireArchived(t *testing.T, before customers.Customer, archiv
 	archived, err := archive(before.ID)
 	require.NoError(t, err)
 	want, at := before, b.Clock.Now()
-	want.Status, want.PreviousStatus, want.ArchivedAt, want.UpdatedAt = customers.Archived, &before.Status, &at, at
+	want.Status, want.PreviousStatus, want.ArchivedAt, want.UpdatedAt, want.LastEventAt = customers.Archived, &before.Status, &at, at, at
 	require.Equal(t, want, archived)
 	require.Len(t, b.recorded(t), count+1, "archived, and not updated as well")
 	b.requireRecorded(t, events.CustomerArchived, archived)
@@ -79,7 +79,7 @@ func (b fixture) requireRestored(t *testing.T, before customers.Customer) {
 	restored, err := b.Customers.Restore(t.Context(), b.org, audit.Operator(), before.ID)
 	require.NoError(t, err)
 	want := before
-	want.UpdatedAt = b.Clock.Now()
+	want.UpdatedAt, want.LastEventAt = b.Clock.Now(), b.Clock.Now()
 	require.Equal(t, want, restored)
 	require.Len(t, b.recorded(t), count+1)
 	b.requireRecorded(t, events.CustomerUpdated, restored)
@@ -141,7 +141,7 @@ func TestService_Update_Archived_OnlyMetadataAccepted(t *testing.T) {
 	changed, err := b.Customers.Update(ctx, b.org, made.ID, customers.Patch{Metadata: data, Status: patch.To(customers.Archived)})
 	require.NoError(t, err)
 	want := archived
-	want.Metadata, want.UpdatedAt = data.Value, b.Clock.Now()
+	want.Metadata, want.UpdatedAt, want.LastEventAt = data.Value, b.Clock.Now(), b.Clock.Now()
 	require.Equal(t, want, changed, "and it stays archived since then")
 	require.Len(t, b.recorded(t), 3)
 	b.requireRecorded(t, events.CustomerUpdated, changed)

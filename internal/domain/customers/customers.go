@@ -1,6 +1,6 @@
 // Package customers owns the end-customers of a platform and their status. Their numbers
-// and setup links point here and are known to their own packages. Each change that is
-// announced moves UpdatedAt forward: the events of a customer are in its order.
+// and setup links point here and are known to their own packages. Each event of a customer, those of its
+// setup links too, moves LastEventAt forward: the events are in its order.
 package customers
 
 import (
@@ -46,6 +46,8 @@ type Customer struct {
 	Metadata   json.RawMessage
 	ArchivedAt *time.Time
 	UpdatedAt  time.Time
+	// LastEventAt is the time of the customer's newest event.
+	LastEventAt time.Time
 }
 
 // Draft creates a customer. TeamID may be nil when the organization has one team.
@@ -133,7 +135,7 @@ func (c *Customer) apply(p Patch, now time.Time) (changed bool) {
 		changed = patch.Apply(p.Status, &c.Status) || changed
 	}
 	if changed {
-		c.advance(now)
+		c.UpdatedAt = c.advance(now)
 	}
 	return changed
 }
@@ -153,9 +155,8 @@ func (c *Customer) archive(now time.Time) (changed bool) {
 	if c.Status == Archived {
 		return false
 	}
-	c.advance(now)
-	previous, at := c.Status, c.UpdatedAt
-	c.Status, c.PreviousStatus, c.ArchivedAt = Archived, &previous, &at
+	at, previous := c.advance(now), c.Status
+	c.Status, c.PreviousStatus, c.ArchivedAt, c.UpdatedAt = Archived, &previous, &at, at
 	return true
 }
 
@@ -163,16 +164,26 @@ func (c *Customer) restore(now time.Time) (changed bool) {
 	if c.Status != Archived {
 		return false
 	}
-	c.advance(now)
-	c.Status, c.PreviousStatus, c.ArchivedAt = *c.PreviousStatus, nil, nil
+	c.Status, c.PreviousStatus, c.ArchivedAt, c.UpdatedAt = *c.PreviousStatus, nil, nil, c.advance(now)
 	return true
 }
 
-// advance moves UpdatedAt forward by a millisecond at least, also when the clock stands still or
-// steps back.
-func (c *Customer) advance(now time.Time) {
-	c.UpdatedAt = c.UpdatedAt.Add(time.Millisecond)
-	if now.After(c.UpdatedAt) {
-		c.UpdatedAt = now
+// Activate makes a pending customer active: it has connected its first number. The caller announces what happened.
+func (c *Customer) Activate(now time.Time) {
+	if c.Status == Pending {
+		c.Status, c.UpdatedAt = Active, now
 	}
+}
+
+// Inactive tells whether the platform has suspended or archived the customer.
+func (c *Customer) Inactive() bool { return c.Status == Suspended || c.Status == Archived }
+
+// advance returns the time of the next event: later than the one before by a millisecond at least, also when the clock
+// stands still or steps back.
+func (c *Customer) advance(now time.Time) time.Time {
+	c.LastEventAt = c.LastEventAt.Add(time.Millisecond)
+	if now.After(c.LastEventAt) {
+		c.LastEventAt = now
+	}
+	return c.LastEventAt
 }

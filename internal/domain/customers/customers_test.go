@@ -91,6 +91,7 @@ func TestService_Create(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, customers.Customer{
 		ID: customer.ID, TeamID: b.team, Name: "Bay Bakery", Email: new("Owner@Bay.example"), Status: customers.Pending, UpdatedAt: b.Clock.Now(),
+		LastEventAt: b.Clock.Now(),
 	}, customer)
 	require.Equal(t, b.Clock.Now(), customer.ID.CreatedAt())
 	require.Equal(t, []events.Type{events.CustomerCreated}, b.recordedTypes(t))

@@ -19,11 +19,18 @@ type Service struct {
 	orgs   *orgs.Service
 	events *events.Log
 	audit  *audit.Log
+	// archived run in the transaction that archives a customer.
+	archived []func(ctx context.Context, tx *postgres.Tx, id ID) error
 }
 
 // New builds the service.
 func New(db *postgres.DB, clock clock.Clock, orgs *orgs.Service, events *events.Log, audit *audit.Log) *Service {
 	return &Service{db: db, clock: clock, orgs: orgs, events: events, audit: audit}
+}
+
+// OnArchive sets what another package does in the transaction that archives a customer. Call it before the service is used.
+func (s *Service) OnArchive(do func(ctx context.Context, tx *postgres.Tx, id ID) error) {
+	s.archived = append(s.archived, do)
 }
 
 // Create adds a customer to a team. It is pending until it connects a number.
@@ -39,7 +46,7 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, draft Draft) (Custome
 		now := s.clock.Now()
 		customer := Customer{
 			ID: ids.New[kind](now), TeamID: team, Name: draft.Name, Email: draft.Email,
-			Status: Pending, Metadata: draft.Metadata, UpdatedAt: now,
+			Status: Pending, Metadata: draft.Metadata, UpdatedAt: now, LastEventAt: now,
 		}
 		if err := insertCustomer(ctx, tx, customer); err != nil {
 			return Customer{}, err
@@ -98,6 +105,11 @@ func (s *Service) archiveTx(ctx context.Context, tx *postgres.Tx, customer *Cust
 	if !customer.archive(s.clock.Now()) {
 		return nil
 	}
+	for _, do := range s.archived {
+		if err := do(ctx, tx, customer.ID); err != nil {
+			return err
+		}
+	}
 	return s.announceTx(ctx, tx, events.CustomerArchived, *customer)
 }
 
@@ -115,22 +127,27 @@ func (s *Service) Restore(ctx context.Context, org orgs.ID, by audit.Principal, 
 	})
 }
 
-// change locks a customer, runs the verb and stores the customer if the verb changed it.
 func (s *Service) change(ctx context.Context, org orgs.ID, id ID, verb func(*postgres.Tx, *Customer) error) (Customer, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Customer, error) {
-		customer, err := lockCustomer(ctx, tx, id)
-		if err != nil {
-			return Customer{}, notFound(err)
-		}
-		before := customer.UpdatedAt
-		if err := verb(tx, &customer); err != nil {
-			return Customer{}, err
-		}
-		if customer.UpdatedAt.Equal(before) {
-			return customer, nil
-		}
-		return customer, updateCustomer(ctx, tx, customer)
+		return s.ChangeTx(ctx, tx, id, func(customer *Customer) error { return verb(tx, customer) })
 	})
+}
+
+// ChangeTx locks a customer, runs the verb and stores the customer if the verb announced something. Every change is
+// announced.
+func (s *Service) ChangeTx(ctx context.Context, tx *postgres.Tx, id ID, verb func(*Customer) error) (Customer, error) {
+	customer, err := lockCustomer(ctx, tx, id)
+	if err != nil {
+		return Customer{}, notFound(err)
+	}
+	before := customer.LastEventAt
+	if err := verb(&customer); err != nil {
+		return Customer{}, err
+	}
+	if customer.LastEventAt.Equal(before) {
+		return customer, nil
+	}
+	return customer, updateCustomer(ctx, tx, customer)
 }
 
 func notFound(err error) error { return postgres.NotFound(err, "customer", "") }

@@ -8,11 +8,15 @@ import (
 	"github.com/parley-chat/parley/internal/platform/textkey"
 )
 
-const columns = `id, team_id, name, email, status, previous_status, metadata, archived_at, updated_at`
+// last_event_at is null in rows that an older version inserted, and behind updated_at in those that it updated.
+const columns = `id, team_id, name, email, status, previous_status, metadata, archived_at, updated_at,
+       greatest(last_event_at, updated_at) AS last_event_at`
 
 const sqlInsertCustomer = `
-INSERT INTO customers (org_id, id, team_id, name, name_key, email, email_key, status, previous_status, metadata, archived_at, updated_at)
-VALUES (@org_id, @id, @team_id, @name, @name_key, @email, @email_key, @status, @previous_status, @metadata, @archived_at, @updated_at)`
+INSERT INTO customers (org_id, id, team_id, name, name_key, email, email_key, status, previous_status, metadata, archived_at, updated_at,
+                       last_event_at)
+VALUES (@org_id, @id, @team_id, @name, @name_key, @email, @email_key, @status, @previous_status, @metadata, @archived_at, @updated_at,
+        @last_event_at)`
 
 func insertCustomer(ctx context.Context, tx *postgres.Tx, c Customer) error {
 	_, err := tx.Exec(ctx, sqlInsertCustomer, c.values())
@@ -28,6 +32,7 @@ func (c Customer) values() postgres.Args {
 	return postgres.Args{
 		"id": c.ID, "team_id": c.TeamID, "name": c.Name, "name_key": textkey.Fold(c.Name), "email": c.Email, "email_key": emailKey,
 		"status": c.Status, "previous_status": c.PreviousStatus, "metadata": c.Metadata, "archived_at": c.ArchivedAt, "updated_at": c.UpdatedAt,
+		"last_event_at": c.LastEventAt,
 	}
 }
 
@@ -59,7 +64,8 @@ SET name = @name,
     previous_status = @previous_status,
     metadata = @metadata,
     archived_at = @archived_at,
-    updated_at = @updated_at
+    updated_at = @updated_at,
+    last_event_at = @last_event_at
 WHERE org_id = @org_id
   AND id = @id`
 
