@@ -69,6 +69,8 @@ type CellConfig struct {
 	// Bucket is where files are stored, nil stores none; MediaURL is the start of their public URLs.
 	Bucket   *bucket.Bucket
 	MediaURL string
+	// PublicURL is where people reach the pages behind setup links.
+	PublicURL string
 	// EchoWait is how long a send with an unknown result waits for its callback.
 	EchoWait time.Duration
 	Logger   *slog.Logger
@@ -119,7 +121,7 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	c.Cell, err = cell.New(cell.Deps{
 		Name: config.Name, DB: db, LogDB: c.upkeepDB, WorkDB: c.workDB, Clock: c.clock, Directory: config.Directory,
 		Ring: config.Ring, Posts: config.Posts, HostRate: config.HostRate, Provider: config.Provider, Logger: config.Logger,
-		EchoWait: config.EchoWait, Bucket: config.Bucket, MediaURL: config.MediaURL,
+		EchoWait: config.EchoWait, Bucket: config.Bucket, MediaURL: config.MediaURL, PublicURL: config.PublicURL,
 	})
 	if err != nil {
 		return nil, err

@@ -140,7 +140,8 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 			Name: name, URL: config.databases()[name], Migrations: config.migrationsOf(name), Conns: options.Conns,
 			KeyFirst: options.KeyFirst, Directory: c.Directory, Ring: ring, Network: config.network(), Posts: posts,
 			HostRate: config.WebhookRate, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
-			EchoWait: config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
+			PublicURL: config.PublicURL,
+			EchoWait:  config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("cell %s: %w", name, err)

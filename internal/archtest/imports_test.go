@@ -27,15 +27,17 @@ const module = "github.com/parley-chat/parley/"
 // import accounts all the same.
 func domain() map[string][]string {
 	return map[string][]string{
-		"audit":             {},
-		"orgs":              {"audit"},
-		"quota":             {"orgs"},
-		"apikeys":           {"orgs", "audit"},
-		"apilogs":           {"orgs", "apikeys"},
-		"labels":            {"orgs"},
-		"events":            {},
-		"customers":         {"orgs", "events", "audit"},
-		"accounts":          {"orgs", "customers", "audit"},
+		"audit":     {},
+		"orgs":      {"audit"},
+		"quota":     {"orgs"},
+		"apikeys":   {"orgs", "audit"},
+		"apilogs":   {"orgs", "apikeys"},
+		"labels":    {"orgs"},
+		"events":    {},
+		"customers": {"orgs", "events", "audit"},
+		"accounts":  {"orgs", "customers", "audit"},
+		// A link that is used connects an account.
+		"setuplinks":        {"orgs", "customers", "accounts", "events", "audit"},
 		"callbacks":         {"orgs", "accounts", "audit"},
 		"templates":         {"orgs", "accounts"},
 		"media":             {"orgs", "accounts"},

@@ -24,6 +24,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/quota"
+	"github.com/parley-chat/parley/internal/domain/setuplinks"
 	"github.com/parley-chat/parley/internal/domain/templates"
 	"github.com/parley-chat/parley/internal/domain/timeline"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
@@ -63,6 +64,7 @@ type Cell struct {
 	Events        *events.Log
 	Customers     *customers.Service
 	Accounts      *accounts.Service
+	SetupLinks    *setuplinks.Service
 	Templates     *templates.Service
 	Contacts      *contacts.Service
 	Conversations *conversations.Service
@@ -99,6 +101,8 @@ type Deps struct {
 	// public URLs.
 	Bucket   *bucket.Bucket
 	MediaURL string
+	// PublicURL is where people reach the pages behind setup links.
+	PublicURL string
 	// EchoWait is how long a send with an unknown result waits for its callback; zero is the default.
 	EchoWait time.Duration
 	Logger   *slog.Logger
@@ -137,6 +141,10 @@ func New(deps Deps) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.SetupLinks = setuplinks.New(setuplinks.Deps{
+		DB: c.DB, Clock: c.Clock, Orgs: c.Orgs, Customers: c.Customers, Accounts: c.Accounts, Audit: c.Audit, Directory: branch,
+		Provider: deps.Provider, PublicURL: deps.PublicURL,
+	})
 	c.Templates = templates.New(templates.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Accounts: c.Accounts, Jobs: c.Jobs, Provider: deps.Provider, Logger: deps.Logger,
 	})
@@ -245,6 +253,8 @@ func (c *Cell) Holds(ctx context.Context, step directory.Unresolved) (bool, erro
 		return err == nil, err
 	case directory.APIKey:
 		return c.Keys.Holds(ctx, step.OrgID, step.Key)
+	case directory.SetupToken:
+		return c.SetupLinks.Holds(ctx, step.OrgID, step.Key)
 	case directory.PhoneNumber:
 		return c.Accounts.Holds(ctx, step.OrgID, string(step.Key), step.Generation)
 	default:

@@ -16,8 +16,6 @@ import (
 func notServedYet() []string {
 	return []string{
 		"createTemplate", "updateTemplate",
-		"listSetupLinks",
-		"createSetupLink", "getSetupLink", "updateSetupLink", "revokeSetupLink",
 	}
 }
 

@@ -83,7 +83,21 @@ func (a *API) routes() []*route {
 			refuses: orgs.Standing.RefusesCustomers,
 		},
 	}
-	return append(all, a.webhookRoutes()...)
+	return slices.Concat(all, setupLinkRoutes(), a.webhookRoutes())
+}
+
+func setupLinkRoutes() []*route {
+	all := []*route{
+		{method: "GET", path: "/customers/{id}/setup_links", class: lists, handler: listSetupLinks},
+		{method: "POST", path: "/customers/{id}/setup_links", class: urgent, handler: createSetupLink},
+		{method: "GET", path: "/customers/{id}/setup_links/{link_id}", class: single, handler: getSetupLink},
+		{method: "PATCH", path: "/customers/{id}/setup_links/{link_id}", class: urgent, handler: updateSetupLink},
+		{method: "DELETE", path: "/customers/{id}/setup_links/{link_id}", class: urgent, handler: revokeSetupLink},
+	}
+	for _, route := range all {
+		route.refuses = orgs.Standing.RefusesCustomers
+	}
+	return all
 }
 
 func (a *API) webhookRoutes() []*route {

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/setuplinks"
 	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/testkit/apitest"
@@ -25,17 +26,20 @@ func owned(t *testing.T, client *apitest.Client) map[string]string {
 	account := ownAccount(t, client)
 	conversation := client.World.Conversation(t, client.Org, account)
 	subscription := ownSubscription(t, client)
-	customer := client.World.Customer(t, client.Org).ID.String()
+	customer := client.World.Customer(t, client.Org).ID
+	link, err := client.World.SetupLinks.Create(t.Context(), client.Org, audit.Operator(), customer, setuplinks.Draft{})
+	require.NoError(t, err)
 	delivery, err := client.World.Webhooks.Deliveries(t.Context(), client.Org, webhooks.Filter{}, paging.Slice[webhooks.DeliveryID]{Limit: 1})
 	require.NoError(t, err)
 	label := client.World.Label(t, client.Org).ID.String()
 	return map[string]string{
 		"/labels/{id}":                label,
-		"/customers/{id}":             customer,
+		"/customers/{id}":             customer.String(),
 		"/media/{id}":                 ownFile(t, client),
 		"/webhook_subscriptions/{id}": subscription.ID.String(),
 		"/webhook_deliveries/{id}":    delivery.Items[0].ID.String(),
 		"{secret_id}":                 subscription.Secrets[0].ID.String(),
+		"{link_id}":                   link.ID.String(),
 
 		"{phone_number_id}":                     *account.PhoneNumberID,
 		"{label_id}":                            label,
@@ -85,7 +89,9 @@ func ownSubscription(t *testing.T, client *apitest.Client) webhooks.Subscription
 	if len(page.Items) == 1 {
 		return page.Items[0]
 	}
-	made, err := client.World.Webhooks.Create(t.Context(), client.Org, audit.Operator(), webhooks.Draft{URL: "https://example.com/", Events: events.Catalogue()})
+	made, err := client.World.Webhooks.Create(t.Context(), client.Org, audit.Operator(), webhooks.Draft{
+		URL: "https://example.com/", Events: []events.Type{events.CustomerCreated},
+	})
 	require.NoError(t, err)
 	return made
 }
@@ -96,7 +102,7 @@ func unknown(id string) string { return id[:len(id)-10] + "0000000000" }
 // bodies are valid bodies of the operations that need one.
 func bodies() map[string]string {
 	return map[string]string{
-		"updateLabel": `{"color":"red"}`, "updateCustomer": `{"name":"Taken","status":"archived"}`,
+		"updateLabel": `{"color":"red"}`, "updateSetupLink": `{"success_redirect_url":null}`, "createSetupLink": `{}`, "updateCustomer": `{"name":"Taken","status":"archived"}`,
 		"updateSubscription": `{"url":"https://example.org/taken","status":"paused"}`, "mintSecret": `{"expire_current_in":0}`,
 		"testSubscription": `{"event_type":"message.sent"}`,
 		"createContact":    `{"bsuid":"PT.1"}`, "updateContact": `{"name":"Taken"}`,
@@ -145,6 +151,7 @@ func askForOthers(t *testing.T, s *apitest.Server, client, otherClient *apitest.
 		}
 		return strings.NewReplacer(
 			"{phone_number_id}", number, "{id}", id, "{secret_id}", theirs["{secret_id}"], "{name}", "hello_world", "{label_id}", theirs["{label_id}"],
+			"{link_id}", theirs["{link_id}"],
 		).Replace(operation.Path)
 	}
 	look := func() any { return otherClient.Get(t, "/accounts?status=all").List(t) }

@@ -50,8 +50,12 @@ type World struct {
 	serial *atomic.Int64
 }
 
-// MediaURL is the start of the files' URLs.
-const MediaURL = "https://media.example"
+const (
+	// MediaURL is the start of the files' URLs.
+	MediaURL = "https://media.example"
+	// PublicURL is where people reach the pages behind setup links.
+	PublicURL = "https://parley.example"
+)
 
 // New makes an empty world on a database of its own, its directory beside it.
 func New(t testing.TB) *World {
@@ -89,7 +93,7 @@ func In(
 	for name, db := range databases {
 		made, err := cell.New(cell.Deps{
 			Name: name, DB: db, Clock: now, Directory: routes, Ring: ring, Posts: posts, Provider: messaging,
-			Logger: logger, Bucket: files, MediaURL: MediaURL,
+			Logger: logger, Bucket: files, MediaURL: MediaURL, PublicURL: PublicURL,
 		})
 		require.NoError(t, err)
 		worlds[name] = &World{Cell: made, Clock: now, Directory: routes, Network: messaging, Logger: logger, Files: files, serial: serial}
