@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/edge/api"
 	"github.com/parley-chat/parley/internal/edge/callbacks"
+	"github.com/parley-chat/parley/internal/edge/onboarding"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
@@ -35,6 +37,7 @@ type App struct {
 	limiter  *ratelimit.Limiter
 	api      http.Handler
 	ingress  http.Handler
+	setup    http.Handler
 	public   net.Listener
 	media    net.Listener
 	draining atomic.Bool
@@ -111,6 +114,13 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
 		ListsPerOrg: int(config.DatabaseConns) / connectionsPerList,
 	})
+	if err != nil {
+		return nil, err
+	}
+	a.setup, err = onboarding.New(onboarding.Deps{
+		Cells: served, Directory: a.cells.Directory, Clock: a.cells.clock, Ring: ring, Guesses: ratelimit.NewLocal(guessLimit, a.cells.clock),
+		Logger: logger, PublicURL: config.PublicURL, TrustedProxies: config.TrustedProxies,
+	})
 	ingress := a.cells.Ingress(logger, config.TrustedProxies...)
 	a.metrics.Registerer().MustRegister(ingress)
 	a.ingress = ingress
@@ -123,14 +133,17 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 // Cells are the cells of this process.
 func (a *App) Cells() *Cells { return a.cells }
 
-// Handler serves the public API and the provider's callbacks.
+// Handler serves the public API, the provider's callbacks and the pages behind setup links.
 func (a *App) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == callbacks.Path {
+		switch {
+		case r.URL.Path == callbacks.Path:
 			a.ingress.ServeHTTP(w, r)
-			return
+		case strings.HasPrefix(r.URL.Path, onboarding.Prefix):
+			a.setup.ServeHTTP(w, r)
+		default:
+			a.api.ServeHTTP(w, r)
 		}
-		a.api.ServeHTTP(w, r)
 	})
 }
 
