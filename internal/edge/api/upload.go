@@ -34,7 +34,7 @@ const (
 	maxFormBytes = 64 << 10
 	// maxFieldBytes is more than the text of any field.
 	maxFieldBytes = 1 << 10
-	// uploadsAtOnce and uploadsPerOrg are how many files a process receives at once: each keeps up to about 12 MB in
+	// uploadsAtOnce and uploadsPerOrg are how many files a process receives at once: each keeps up to about 6 MB in
 	// memory. Others wait for up to uploadWait before their body is read.
 	uploadsAtOnce, uploadsPerOrg = 16, 4
 	uploadWait                   = time.Minute

@@ -18,7 +18,11 @@ import (
 )
 
 // Bucket is a place for files. Its methods may be called at the same time.
-type Bucket struct{ files *blob.Bucket }
+type Bucket struct {
+	files *blob.Bucket
+	// s3 writes the files of an S3-compatible service; nil for a directory.
+	s3 *uploader
+}
 
 // Open opens the bucket of a URL: file:///directory, which is made if it is missing, or
 // s3://name?region=…&endpoint=…, with credentials from the usual AWS variables. It does not connect.
@@ -40,7 +44,7 @@ func Open(ctx context.Context, location string) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be opened: %w", err)
 	}
-	return &Bucket{files: files}, nil
+	return &Bucket{files: files, s3: newUploader(files, parsed)}, nil
 }
 
 // Close closes the bucket.
@@ -53,17 +57,17 @@ type File struct {
 	Disposition string
 }
 
-// partSize is how many bytes of an upload to S3 are kept in memory.
-const partSize = 5 << 20
-
 // Put stores a file under a key, in place of an earlier one, and returns its size. Nothing is stored
 // if reading fails. It keeps at most partSize of the file in memory.
 func (b *Bucket) Put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error) {
+	if b.s3 != nil {
+		size, err = b.s3.put(ctx, key, file, content)
+		return size, hide(key, err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	writer, err := b.files.NewWriter(ctx, key, &blob.WriterOptions{
-		ContentType: file.ContentType, ContentDisposition: file.Disposition, BufferSize: partSize, MaxConcurrency: 1,
-		DisableContentTypeDetection: true,
+		ContentType: file.ContentType, ContentDisposition: file.Disposition, DisableContentTypeDetection: true,
 	})
 	if err != nil {
 		return 0, hide(key, err)
@@ -116,7 +120,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (*Object, error) {
 	if err != nil {
 		return nil, notFound(key, err)
 	}
-	reader, err := b.files.NewReader(ctx, key, nil)
+	reader, err := b.files.NewReader(ctx, key, &blob.ReaderOptions{BeforeRead: beforeRead})
 	if err != nil {
 		return nil, notFound(key, err)
 	}
@@ -143,7 +147,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 // Check writes, reads and deletes a small file.
 func (b *Bucket) Check(ctx context.Context) error {
 	key := "check/" + rand.Text()
-	if err := b.files.WriteAll(ctx, key, []byte("check"), nil); err != nil {
+	if _, err := b.Put(ctx, key, File{}, strings.NewReader("check")); err != nil {
 		return err
 	}
 	if _, err := b.files.ReadAll(ctx, key); err != nil {
