@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -34,6 +35,9 @@ func document(size int, seed uint64) (form io.Reader, length int64, sum hash.Has
 		int64(len(formHead) - len("%PDF-1.7\n") + size + len(formTail)), sum
 }
 
+// errNoPlace means that an upload waited for its place for a minute, and is to be repeated.
+var errNoPlace = errors.New("no place for the upload")
+
 // uploads sends a document to POST /media and returns the library file. The checksum is that of its content.
 func (i *inbox) uploads(size int, seed uint64) (file map[string]any, sum []byte, err error) {
 	form, length, content := document(size, seed)
@@ -50,6 +54,9 @@ func (i *inbox) uploads(size int, seed uint64) (file map[string]any, sum []byte,
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
+	if response.StatusCode == http.StatusServiceUnavailable {
+		return nil, nil, fmt.Errorf("%w: %s", errNoPlace, text)
+	}
 	if err != nil || response.StatusCode != http.StatusCreated {
 		return nil, nil, fmt.Errorf("%d %s %w", response.StatusCode, text, err)
 	}
@@ -71,7 +78,7 @@ func TestLibrary_ParallelUploads_FlatMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, process := open(t)
-			count, size := proof.Sized(6, 50), proof.Sized(3<<20, 100<<20)
+			count, size := proof.Sized(8, 50), proof.Sized(20<<20, 100<<20)
 			_, _, err := i.uploads(size, 0)
 			require.NoError(t, err)
 			one := peakMemory(t, process.Pid())
@@ -79,6 +86,9 @@ func TestLibrary_ParallelUploads_FlatMemory(t *testing.T) {
 			for n := range count {
 				group.Go(func() error {
 					file, sum, err := i.uploads(size, uint64(n+1))
+					for try := 1; errors.Is(err, errNoPlace) && try < 5; try++ { // the machine stores less than 80 MiB a second
+						file, sum, err = i.uploads(size, uint64(n+1))
+					}
 					if err != nil {
 						return err
 					}
@@ -88,10 +98,9 @@ func TestLibrary_ParallelUploads_FlatMemory(t *testing.T) {
 			require.NoError(t, group.Wait())
 			many := peakMemory(t, process.Pid())
 			t.Logf("%s: peak memory after one file of %d MiB: %d MiB, after %d at once: %d MiB", name, size>>20, one, count, many)
-			if proof.Full() {
-				require.Less(t, many, one+250, "MiB")
-			}
+			require.Less(t, many, one+proof.Sized(150, 250), "MiB")
 			require.Len(t, i.library(), count+1)
+			require.NotContains(t, process.Log(t), "SDK ", "the log has lines of the S3 client")
 		})
 	}
 }
