@@ -170,8 +170,12 @@ func (l Link) ConsumedBy(v Visitor) bool {
 	return l.Status == Consumed && subtle.ConstantTimeCompare(l.SessionHash, v.hash()) == 1
 }
 
-// ErrBusy means that another request is connecting a number by this link.
-var ErrBusy = errors.New("the link is being used by another request")
+var (
+	// ErrBusy means that another request is connecting a number by this link.
+	ErrBusy = errors.New("the link is being used by another request")
+	// ErrNotGranted means that the token was not granted the number, or that the number is connected already.
+	ErrNotGranted = errors.New("the number is none of the choices")
+)
 
 const (
 	// completing is how long a completion keeps others out. One that died is forgotten after that.
@@ -233,7 +237,7 @@ func (s *Service) complete(
 	}
 	at := slices.IndexFunc(choices, func(c Choice) bool { return c.Number.ID == phoneNumberID })
 	if at < 0 {
-		return accounts.Account{}, refuse(NumberInUse, nil)
+		return accounts.Account{}, ErrNotGranted
 	}
 	principal := audit.ByLink(link.ID)
 	return s.Accounts.ConnectWith(ctx, org, principal, accounts.Draft{

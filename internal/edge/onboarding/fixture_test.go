@@ -192,7 +192,7 @@ func (b *browser) connects(t *testing.T, link setuplinks.Created, choice object)
 	state := b.dialog(t, link)
 	code, number, _ := b.f.signUp(t, choice)
 	chosen := b.back(t, state, code)
-	require.Equal(t, "Which number shall be connected?", chosen.title(), chosen.body)
+	require.Equal(t, "Which number do you want to connect?", chosen.title(), chosen.body)
 	return b.post(t, chosen.at, url.Values{"phone_number_id": {number}})
 }
 

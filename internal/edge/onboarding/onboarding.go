@@ -78,7 +78,8 @@ func New(deps Deps) (*Pages, error) {
 		p.router.Get(Prefix+path, p.visit(handle))
 		p.router.Head(Prefix+path, p.visit(handle))
 	}
-	get("style.css", (*visit).style)
+	get("style.css", func(v *visit) { v.file("style.css", "text/css; charset=utf-8") })
+	get("icon.svg", func(v *visit) { v.file("icon.svg", "image/svg+xml") })
 	get("{token:[A-Za-z0-9_-]{43}}", (*visit).open)
 	get("callback", (*visit).callback)
 	get("links/{id}", (*visit).state)

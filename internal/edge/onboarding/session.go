@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
@@ -35,6 +36,8 @@ type session struct {
 	// Token is what the provider granted; empty before the dialog and after the number is connected.
 	Token      string    `json:"token,omitempty"`
 	TokenUntil time.Time `json:"token_until,omitzero"`
+	// Code is the hash of the code that was exchanged for the token.
+	Code []byte `json:"code,omitempty"`
 
 	cell *cell.Cell
 }
@@ -52,6 +55,21 @@ func (s *session) granted(now time.Time) provider.Token {
 		return provider.Token{}
 	}
 	return provider.NewToken(s.Token)
+}
+
+// grant keeps the token that a code was exchanged for.
+func (s *session) grant(token provider.Token, code string, now time.Time) {
+	s.Token, s.TokenUntil, s.Code = token.Reveal(), now.Add(tokenLife), hashOf(code)
+}
+
+// exchanged tells whether the code was exchanged for the token that waits: the page was loaded again.
+func (s *session) exchanged(code string, now time.Time) bool {
+	return !s.granted(now).Empty() && subtle.ConstantTimeCompare(s.Code, hashOf(code)) == 1
+}
+
+func hashOf(code string) []byte {
+	digest := sha256.Sum256([]byte(code))
+	return digest[:]
 }
 
 func cookieName(link string) string { return "parley_" + link }

@@ -119,10 +119,13 @@ func (v *visit) callback() {
 	if !ok {
 		return
 	}
-	query := v.r.URL.Query()
+	query, now := v.r.URL.Query(), v.Clock.Now()
 	switch {
 	case consumed:
 		v.goTo(pathOf(s.Link.String()))
+		return
+	case s.exchanged(query.Get("code"), now):
+		v.goTo(pathOf(s.Link.String(), "number"))
 		return
 	case query.Get("error") == "access_denied":
 		v.end(invited, setuplinks.Cancelled)
@@ -132,17 +135,14 @@ func (v *visit) callback() {
 		return
 	}
 	token, err := s.cell.SetupLinks.Grant(v.ctx(), query.Get("code"))
-	// A page that is loaded again brings a code that was exchanged already.
-	if err != nil && s.granted(v.Clock.Now()).Empty() {
+	if err != nil {
 		v.refused(invited, err)
 		return
 	}
-	if err == nil {
-		s.Token, s.TokenUntil = token.Reveal(), v.Clock.Now().Add(tokenLife)
-		if err := v.keep(s); err != nil {
-			v.fail(err)
-			return
-		}
+	s.grant(token, query.Get("code"), now)
+	if err := v.keep(s); err != nil {
+		v.fail(err)
+		return
 	}
 	v.goTo(pathOf(s.Link.String(), "number"))
 }
@@ -189,6 +189,10 @@ func (v *visit) connect() {
 	if errors.Is(err, setuplinks.ErrBusy) {
 		v.w.Header().Set("Refresh", "3; url="+pathOf(s.Link.String(), "number"))
 		v.show(http.StatusConflict, page{Name: "connecting", invited: invited})
+		return
+	}
+	if errors.Is(err, setuplinks.ErrNotGranted) { // another tab was granted other numbers meanwhile
+		v.goTo(pathOf(s.Link.String(), "number"))
 		return
 	}
 	if err != nil {

@@ -22,20 +22,16 @@ var files embed.FS
 
 // views are the templates, and the texts of each language: files/texts/en.json and so on. A new language is a new file.
 type views struct {
-	layout    *template.Template
-	stylesCSS []byte
-	matcher   language.Matcher
-	tags      []language.Tag
-	texts     []map[string]string
+	layout  *template.Template
+	matcher language.Matcher
+	tags    []language.Tag
+	texts   []map[string]string
 }
 
 func newViews() (*views, error) {
 	v := &views{}
 	var err error
 	if v.layout, err = template.ParseFS(files, "files/pages.html"); err != nil {
-		return nil, err
-	}
-	if v.stylesCSS, err = files.ReadFile("files/style.css"); err != nil {
 		return nil, err
 	}
 	names, err := fs.Glob(files, "files/texts/*.json")
@@ -122,9 +118,15 @@ func acceptLanguage(r *http.Request) []language.Tag {
 	return tags
 }
 
-func (v *visit) style() {
+// file serves one of the embedded files.
+func (v *visit) file(name, kind string) {
+	content, err := files.ReadFile("files/" + name)
+	if err != nil {
+		v.fail(err)
+		return
+	}
 	v.w.Header().Set("Cache-Control", "public, max-age=300")
-	v.write(http.StatusOK, "text/css; charset=utf-8", v.views.stylesCSS)
+	v.write(http.StatusOK, kind, content)
 }
 
 func (v *visit) write(status int, kind string, body []byte) {

@@ -63,9 +63,45 @@ func (b *Browser) Do(steps ...chromedp.Action[chromedp.Void]) {
 // expression throws and counts as false.
 func (b *Browser) Sees(expression string) {
 	b.t.Helper()
-	quiet := `(() => { try { return ` + expression + ` } catch { return false } })()`
-	_, err := chromedp.Run(b.Context, chromedp.Poll[bool](quiet, chromedp.WithPollingTimeout(Patience)))
-	require.NoError(b.t, err, expression)
+	quiet := `(() => { try { return Boolean(` + expression + `) } catch { return false } })()`
+	// A page that is being left ends an evaluation with an error; the next page is asked again.
+	require.Eventually(b.t, func() bool {
+		seen, err := chromedp.Run(b.Context, chromedp.Evaluate[bool](quiet))
+		return err == nil && seen
+	}, Patience, 50*time.Millisecond, expression)
+}
+
+// Tab opens another tab of the same browser: it has the same cookies.
+func (b *Browser) Tab() *Browser {
+	b.t.Helper()
+	tab, closeTab := chromedp.NewContext(b.Context)
+	b.t.Cleanup(closeTab)
+	return &Browser{Context: tab, t: b.t}
+}
+
+// axe is the script of axe-core, which is pinned with the other tools of tools/clients.
+var axe = sync.OnceValues(func() (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(here), "../../..")
+	if _, err := exec.Command(filepath.Join(root, "scripts/tool.sh"), "tsc").Output(); err != nil { // installs all of them
+		return "", err
+	}
+	script, err := os.ReadFile(filepath.Join(root, "tools/clients/node_modules/axe-core/axe.min.js"))
+	return string(script), err
+})
+
+// Violations are the serious and critical findings of axe, the accessibility checker, on the page.
+func (b *Browser) Violations() []string {
+	b.t.Helper()
+	script, err := axe()
+	require.NoError(b.t, err)
+	_, err = chromedp.Run(b.Context, chromedp.Evaluate[chromedp.Void](script+"; undefined"))
+	require.NoError(b.t, err)
+	found, err := chromedp.Run(b.Context, chromedp.Evaluate[[]string](`axe.run().then((result) => result.violations
+		.filter((one) => ["serious", "critical"].includes(one.impact))
+		.map((one) => one.id + ": " + one.nodes.map((node) => node.html).join(", ")))`, chromedp.EvalAwaitPromise))
+	require.NoError(b.t, err)
+	return found
 }
 
 // Screenshot writes a picture of the page into the folder PARLEY_SCREENSHOTS, if it is set.
