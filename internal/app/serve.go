@@ -19,7 +19,7 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
-	writeTimeout      = 30 * time.Second
+	writeTimeout      = 35 * time.Second
 	idleTimeout       = 60 * time.Second
 	// maxHeaderBytes is more than the API accepts, so that its own refusal is sent; beyond it the server refuses in plain text.
 	maxHeaderBytes = 64 << 10
@@ -28,7 +28,7 @@ const (
 	lameDuck = time.Second
 	// stopTimeout is how long requests in flight may take to finish. It is longer than the timeout
 	// of a request and of its commit. An upload that needs longer is cut off, and its caller repeats it.
-	stopTimeout = 25 * time.Second
+	stopTimeout = 30 * time.Second
 )
 
 func (a *App) server(handler http.Handler) *http.Server {

@@ -3,6 +3,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,14 +111,7 @@ type Deps struct {
 
 // New creates the services in the order of the foreign keys.
 func New(deps Deps) (*Cell, error) {
-	logDB := deps.LogDB
-	if logDB == nil {
-		logDB = deps.DB
-	}
-	workDB := deps.WorkDB
-	if workDB == nil {
-		workDB = deps.DB
-	}
+	logDB, workDB := cmp.Or(deps.LogDB, deps.DB), cmp.Or(deps.WorkDB, deps.DB)
 	c := &Cell{Name: deps.Name, DB: deps.DB, Clock: deps.Clock}
 	var err error
 	if c.Jobs, err = jobs.NewQueue(c.DB, c.Clock, deps.Logger); err != nil {
@@ -146,7 +140,8 @@ func New(deps Deps) (*Cell, error) {
 		Provider: deps.Provider, PublicURL: deps.PublicURL,
 	})
 	c.Templates = templates.New(templates.Deps{
-		DB: c.DB, Work: workDB, Clock: c.Clock, Accounts: c.Accounts, Jobs: c.Jobs, Provider: deps.Provider, Logger: deps.Logger,
+		DB: c.DB, Work: workDB, Clock: c.Clock, Accounts: c.Accounts, Jobs: c.Jobs, Provider: deps.Provider, Fetch: deps.Posts,
+		Logger: deps.Logger,
 	})
 	c.Contacts = contacts.New(contacts.Deps{
 		DB: c.DB, Work: workDB, Clock: c.Clock, Jobs: c.Jobs, Labels: c.Labels, Events: c.Events,

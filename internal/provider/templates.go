@@ -43,6 +43,9 @@ const (
 	ReviewRejected Review = "rejected"
 )
 
+// TemplateStatusPending is the provider's status of a template under review.
+const TemplateStatusPending = "PENDING"
+
 // The provider's statuses of a template that it refuses to send with a code of its own.
 const (
 	TemplateStatusPaused   = "PAUSED"

@@ -11,12 +11,17 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/platform/safehttp"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
 // Provider is what templates ask the messaging network.
 type Provider interface {
 	ListTemplates(ctx context.Context, of provider.BusinessAccount, query provider.TemplateQuery) (provider.TemplatePage, error)
+	FetchTemplate(ctx context.Context, of provider.BusinessAccount, templateID string) (provider.Template, error)
+	CreateTemplate(ctx context.Context, of provider.BusinessAccount, draft provider.TemplateDraft) (provider.TemplateCreated, error)
+	EditTemplate(ctx context.Context, of provider.BusinessAccount, templateID string, edit provider.TemplateEdit) error
+	UploadExample(ctx context.Context, token provider.Token, file provider.File) (handle string, err error)
 }
 
 // Service is the templates of one cell.
@@ -28,6 +33,7 @@ type Service struct {
 	accounts *accounts.Service
 	jobs     *jobs.Queue
 	provider Provider
+	fetch    *safehttp.Client
 	logger   *slog.Logger
 }
 
@@ -39,13 +45,16 @@ type Deps struct {
 	Jobs     *jobs.Queue
 	// Provider is nil for commands that never ask it.
 	Provider Provider
-	Logger   *slog.Logger
+	// Fetch reads the files that headers show from the URLs of tenants.
+	Fetch  *safehttp.Client
+	Logger *slog.Logger
 }
 
 // New builds the service.
 func New(deps Deps) *Service {
 	return &Service{
-		db: deps.DB, work: deps.Work, clock: deps.Clock, accounts: deps.Accounts, jobs: deps.Jobs, provider: deps.Provider, logger: deps.Logger,
+		db: deps.DB, work: deps.Work, clock: deps.Clock, accounts: deps.Accounts, jobs: deps.Jobs, provider: deps.Provider,
+		fetch: deps.Fetch, logger: deps.Logger,
 	}
 }
 

@@ -67,6 +67,19 @@ func templateByName(ctx context.Context, scope postgres.Scope, account accounts.
 	return postgres.One[Template](ctx, scope, sql+sqlNewest, postgres.Args{argAccount: account, "name": name, "language": language})
 }
 
+const sqlLanguages = `
+SELECT language
+FROM templates
+WHERE org_id = @org_id
+  AND account_id = @account_id
+  AND name = @name
+ORDER BY language`
+
+// languagesOf are the languages in which a name exists.
+func languagesOf(ctx context.Context, scope postgres.Scope, account accounts.ID, name string) ([]string, error) {
+	return postgres.Many[string](ctx, scope, sqlLanguages, postgres.Args{argAccount: account, "name": name})
+}
+
 // known is what a sync must know of a template to see whether it changed.
 type known struct {
 	ID       ID

@@ -17,6 +17,9 @@ import (
 // requestTimeout is the deadline of a whole request, and so of its statements.
 const requestTimeout = 10 * time.Second
 
+// slowTimeout is the deadline of a request that calls the provider several times. The server's own limits are above it.
+const slowTimeout = 25 * time.Second
+
 // listTimeout is the deadline of a list.
 const listTimeout = 2 * time.Second
 
@@ -24,6 +27,8 @@ func (r *route) timeout() time.Duration {
 	switch {
 	case r.upload:
 		return uploadTimeout
+	case r.slow:
+		return slowTimeout
 	case r.class == lists:
 		return listTimeout
 	default:

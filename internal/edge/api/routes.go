@@ -27,6 +27,8 @@ type route struct {
 	reads bool
 	// leased is set for routes that call the provider before they answer.
 	leased bool
+	// slow is set for routes that call the provider several times.
+	slow bool
 	// upload is set for routes that take a file instead of JSON.
 	upload bool
 	// operation is the route's operation in the contract; nil for unknown paths and methods.
@@ -52,8 +54,10 @@ func (a *API) routes() []*route {
 		{method: "GET", path: "/accounts", class: lists, handler: listAccounts},
 		{method: "POST", path: "/{phone_number_id}/register", class: urgent, handler: registerNumber, leased: true},
 		{method: "GET", path: "/{phone_number_id}/templates", class: lists, handler: listTemplates},
-		{method: "POST", path: "/{phone_number_id}/templates/sync", class: urgent, handler: syncTemplates, leased: true},
+		{method: "POST", path: "/{phone_number_id}/templates", class: urgent, handler: createTemplate, leased: true, slow: true},
+		{method: "POST", path: "/{phone_number_id}/templates/sync", class: urgent, handler: syncTemplates, leased: true, slow: true},
 		{method: "GET", path: "/{phone_number_id}/templates/{name}", class: single, handler: getTemplate},
+		{method: "PATCH", path: "/{phone_number_id}/templates/{name}", class: urgent, handler: updateTemplate, leased: true, slow: true},
 
 		{method: "GET", path: "/{phone_number_id}/messages", class: lists, handler: listMessages},
 		{method: "POST", path: "/{phone_number_id}/messages", class: urgent, handler: a.sendMessage},

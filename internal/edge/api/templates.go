@@ -34,14 +34,60 @@ func listTemplates(c *call) (reply, error) {
 	})
 }
 
+func createTemplate(c *call) (reply, error) {
+	draft, err := decode[templates.Draft](c)
+	if err != nil {
+		return reply{}, err
+	}
+	account, err := c.account()
+	if err != nil {
+		return reply{}, err
+	}
+	at := func(made templates.Template) string {
+		return "/" + *account.PhoneNumberID + "/templates/" + made.Name + "?language=" + url.QueryEscape(made.Language)
+	}
+	shown := func(t templates.Template) templates.Resource { return t.Resource(account) }
+	return writeNew(c, at, shown, func(ctx context.Context) (templates.Template, error) {
+		return c.cell.Templates.Create(ctx, c.org(), account, draft)
+	})
+}
+
+func updateTemplate(c *call) (reply, error) {
+	change, err := decode[templates.Patch](c)
+	if err != nil {
+		return reply{}, err
+	}
+	account, err := c.account()
+	if err != nil {
+		return reply{}, err
+	}
+	name, err := pathName(c)
+	if err != nil {
+		return reply{}, err
+	}
+	shown := func(t templates.Template) templates.Resource { return t.Resource(account) }
+	return write(c, http.StatusOK, shown, func(ctx context.Context) (templates.Template, error) {
+		return c.cell.Templates.Update(ctx, c.org(), account, name, change)
+	})
+}
+
+// pathName is the name of a template in the path.
+func pathName(c *call) (string, error) {
+	name, err := url.PathUnescape(chi.URLParam(c.request, "name")) // chi matches the path before decoding
+	if err != nil || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+		return "", fault.NotFound("template")
+	}
+	return name, nil
+}
+
 func getTemplate(c *call) (reply, error) {
 	account, err := c.account()
 	if err != nil {
 		return reply{}, err
 	}
-	name, err := url.PathUnescape(chi.URLParam(c.request, "name")) // chi matches the path before decoding
-	if err != nil || !utf8.ValidString(name) || strings.Contains(name, "\x00") {
-		return reply{}, fault.NotFound("template")
+	name, err := pathName(c)
+	if err != nil {
+		return reply{}, err
 	}
 	template, err := c.cell.Templates.Find(c.ctx(), c.org(), account, name, c.query.Get("language"))
 	return read(c, func(t templates.Template) templates.Resource { return t.Resource(account) }, template, err)

@@ -32,6 +32,10 @@ func (f *Failure) Error() string {
 		return "the URL does not lead to a public address"
 	case ResponseTooLarge:
 		return "the answer was too large"
+	case NoLength:
+		return "the answer has no Content-Length"
+	case Status:
+		return "the answer was not 200"
 	default:
 		return "the connection could not be made or broke before the answer"
 	}
