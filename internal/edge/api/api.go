@@ -47,8 +47,8 @@ type Deps struct {
 	Tracer trace.Tracer
 	// ListsPerOrg is how many lists of one organization run at once; further ones wait. Default: 1.
 	ListsPerOrg int
-	// MaxInFlight is how many requests may run at once in each cell. Beyond it requests answer 503;
-	// less urgent classes are refused earlier.
+	// MaxInFlight is how many requests may be authenticated at once in each cell, and how many may be in their handlers;
+	// a quarter of them of one organization. Further ones answer 503; less urgent classes are refused earlier.
 	MaxInFlight int
 }
 
@@ -66,11 +66,12 @@ type API struct {
 
 	// identify finds the organization and the key of a request.
 	identify func(*call) error
-	// gates has a gate for each cell, so that a slow cell fills only its own.
-	gates   map[string]*gate
-	uploads *places
-	lists   *places
-	router  *chi.Mux
+	// arriving has the gate of the requests that are being authenticated, and handling that of those in their handler, for
+	// each cell: a slow cell fills only its own, and requests that arrive do not keep out those that have begun.
+	arriving, handling map[string]*gate
+	uploads            *places
+	lists              *places
+	router             *chi.Mux
 	// plain has the paths that do not end in a parameter, with their methods.
 	plain    map[string][]string
 	served   []*openapi.Operation
@@ -84,11 +85,11 @@ func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err
 	}
-	a := &API{Deps: deps, gates: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
+	a := &API{Deps: deps, arriving: map[string]*gate{}, handling: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
 	a.uploads = newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait)
 	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), listTimeout)
 	for name := range deps.Cells {
-		a.gates[name] = newGate(deps.MaxInFlight)
+		a.arriving[name], a.handling[name] = newGate(deps.MaxInFlight), newGate(deps.MaxInFlight)
 	}
 	a.identify = a.byKey
 	var err error

@@ -64,7 +64,7 @@ func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
 		return fault.Unavailable(time.Second, fmt.Errorf("cell %s is not served here", route.Cell))
 	}
 	c.cell = home
-	leave, err := a.enter(c)
+	leave, err := a.enter(a.arriving[route.Cell], c, route.OrgID)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (a *API) enterCell(c *call, route directory.Route, hash []byte) error {
 		c.stored = &idempotency.Stored{}
 		others = append(others, home.Idempotency.Look(key, c.stored))
 	}
-	c.caller, err = home.Keys.Authenticate(c.ctx(), route.OrgID, route.Epoch, hash, others...)
+	c.caller, err = home.Keys.Authenticate(postgres.Yielding(c.ctx()), route.OrgID, route.Epoch, hash, others...)
 	return err
 }
 

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
@@ -46,51 +44,43 @@ const (
 
 func (c class) String() string { return [...]string{"urgent", "single", "list"}[c] }
 
-// gate limits how many requests run at once in a cell. Lists may fill 60 % of the limit, single reads
-// 80 %, so that room is left for more urgent requests. One organization may fill three quarters.
+// gate limits how many requests are in one step of the pipeline at once in a cell. Lists may fill 60 % of the limit and
+// single reads 80 %, so that room is left for more urgent requests. One organization may fill a quarter.
 type gate struct {
-	inFlight atomic.Int64
-	room     [3]int64
+	room [3]int
+	most int
 
-	mu    sync.Mutex
-	byOrg map[orgs.ID]int
-	most  int
+	mu       sync.Mutex
+	inFlight int
+	byOrg    map[orgs.ID]int
 }
 
 func newGate(size int) *gate {
-	whole := int64(size)
 	return &gate{
-		room:  [...]int64{urgent: whole, single: max(1, whole*8/10), lists: max(1, whole*6/10)},
+		room:  [...]int{urgent: size, single: max(1, size*8/10), lists: max(1, size*6/10)},
+		most:  max(1, size/4),
 		byOrg: map[orgs.ID]int{},
-		most:  max(1, size*3/4),
 	}
 }
 
-func (g *gate) enter(c class) (leave func(), err error) {
-	for {
-		inside := g.inFlight.Load()
-		if inside >= g.room[c] {
-			return nil, fault.Unavailable(time.Second, nil)
-		}
-		if g.inFlight.CompareAndSwap(inside, inside+1) {
-			return func() { g.inFlight.Add(-1) }, nil
-		}
-	}
-}
-
-// share lets a request in unless its organization fills its part of the limit.
-func (g *gate) share(org orgs.ID) (leave func(), err error) {
+// enter lets a request in, or returns why there is no room: its class, or "organization" if that has filled its part.
+func (g *gate) enter(c class, org orgs.ID) (leave func(), full string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.byOrg[org] >= g.most {
-		return nil, fault.Unavailable(time.Second, nil)
+	switch {
+	case g.byOrg[org] >= g.most:
+		return nil, "organization"
+	case g.inFlight >= g.room[c]:
+		return nil, c.String()
 	}
+	g.inFlight++
 	g.byOrg[org]++
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		g.inFlight--
 		if g.byOrg[org]--; g.byOrg[org] == 0 {
 			delete(g.byOrg, org)
 		}
-	}, nil
+	}, ""
 }

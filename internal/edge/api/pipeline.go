@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/apilogs"
+	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/clientip"
 	"github.com/parley-chat/parley/internal/platform/requestid"
@@ -96,27 +97,22 @@ func (a *API) run(c *call) (answer reply, err error) {
 		}
 		defer leave()
 	}
-	leave, err := a.enter(c)
+	leave, err := a.enter(a.handling[c.cell.Name], c, c.org())
 	if err != nil {
-		return reply{}, err
-	}
-	defer leave()
-	leave, err = a.gates[c.cell.Name].share(c.org())
-	if err != nil {
-		a.Metrics.Shed("organization")
 		return reply{}, err
 	}
 	defer leave()
 	return once(c)
 }
 
-// enter lets the request into the gate of its cell, or refuses it.
-func (a *API) enter(c *call) (leave func(), err error) {
-	leave, err = a.gates[c.cell.Name].enter(c.route.class)
-	if err != nil {
-		a.Metrics.Shed(c.route.class.String())
+// enter lets the request into a gate, or refuses it.
+func (a *API) enter(to *gate, c *call, org orgs.ID) (leave func(), err error) {
+	leave, full := to.enter(c.route.class, org)
+	if full != "" {
+		a.Metrics.Shed(full)
+		return nil, fault.Unavailable(time.Second, nil)
 	}
-	return leave, err
+	return leave, nil
 }
 
 // admit finds the caller, and checks rate limit, suspension and plan.

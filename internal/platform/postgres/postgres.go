@@ -40,7 +40,7 @@ type Config struct {
 	Steady bool
 	// Opened is closed when the pool may be used; until then it has no connections. Nil: at once.
 	Opened <-chan struct{}
-	// Shared lets one organization hold at most a quarter of the connections while others want some.
+	// Shared divides the connections among organizations (shares.go).
 	Shared bool
 	// Enter returns the first statement of each transaction of an organization. It refuses or
 	// waits while the organization moves.
@@ -279,8 +279,11 @@ func (db *DB) acquire(ctx context.Context, org ids.Org) (_ *pgxpool.Conn, releas
 		return nil, nil, err
 	}
 	if db.shares != nil && !org.IsZero() {
-		// An organization that waits for its own requests delays nobody else: it may wait twice as long.
-		turn, cancel := context.WithTimeout(ctx, 2*db.wait)
+		limit := db.wait
+		if rankOf(ctx) == begun {
+			limit *= 2 // refusing it would waste what was done for it
+		}
+		turn, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		leave, err = db.shares.enter(turn, org)
 	}

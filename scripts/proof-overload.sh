@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Twice as many requests as a process can serve, of one organization and of sixteen: the process goes on at its capacity,
+# and another organization with few requests is not refused.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+PARLEY_PROOF=full scripts/test-postgres.sh go test -count=1 -v -timeout=10m -run '^TestOverload_' ./internal/e2e |
+  grep --line-buffered -v 'database: postgres\|^=== '
