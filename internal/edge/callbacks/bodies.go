@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,7 +18,7 @@ const (
 	maxMemory     = 256 << 20
 	maxPeerMemory = maxMemory / 4
 	// maxPeerReads is how many bodies of one peer are read at once. The provider sends a body in
-	// milliseconds, so that its own callbacks do not reach it.
+	// milliseconds, so that its own callbacks do not reach it. A further body takes the place of the oldest one.
 	maxPeerReads = 64
 	// firstRoom is the room of a body before it grows, in bytes: most callbacks fit. It then grows by
 	// firstGrowth, and doubles after that.
@@ -29,7 +30,8 @@ const (
 )
 
 // bodies reads bodies of callers that are not known before the signature of the whole body is checked. So
-// memory is counted as the bytes arrive and not as they are announced, and each peer has a share.
+// memory is counted as the bytes arrive and not as they are announced, and each peer has a share. When a peer has used its
+// share, its body that is being read for the longest time is refused: it is likely to have stalled.
 type bodies struct {
 	mu     sync.Mutex
 	memory int64
@@ -38,24 +40,30 @@ type bodies struct {
 
 // usage is what the bodies of one peer use.
 type usage struct {
-	// open counts bodies that are read or stored, reads those that are read.
-	open, reads int
-	memory      int64
+	// open counts bodies that are read or stored.
+	open int
+	// reads are the bodies that are read, oldest first.
+	reads  []*body
+	memory int64
 }
 
 func newBodies() *bodies { return &bodies{peers: map[netip.Addr]*usage{}} }
 
 // body is one that is being read or stored.
 type body struct {
-	of      *bodies
-	peer    netip.Addr
-	reading bool
-	data    []byte
+	of   *bodies
+	peer netip.Addr
+	data []byte
+
+	// These are guarded by the mutex of bodies.
 	memory  int64
+	refused bool
+	// stop ends a read that waits for bytes.
+	stop func()
 }
 
-// open begins the body of a peer.
-func (b *bodies) open(peer netip.Addr) (*body, error) {
+// open begins the body of a peer. stop is called, at most once, if the body must make room for others.
+func (b *bodies) open(peer netip.Addr, stop func()) *body {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used := b.peers[peer]
@@ -63,19 +71,39 @@ func (b *bodies) open(peer netip.Addr) (*body, error) {
 		used = &usage{}
 		b.peers[peer] = used
 	}
-	if used.reads >= maxPeerReads {
-		return nil, errBusy
+	if len(used.reads) >= maxPeerReads {
+		b.refuse(used, used.reads[0])
 	}
+	opened := &body{of: b, peer: peer, stop: stop}
 	used.open++
-	used.reads++
-	return &body{of: b, peer: peer, reading: true}, nil
+	used.reads = append(used.reads, opened)
+	return opened
+}
+
+// refuse ends the reading of a body and frees its memory.
+func (b *bodies) refuse(used *usage, o *body) {
+	o.refused = true
+	used.ended(o)
+	b.memory -= o.memory
+	used.memory -= o.memory
+	o.memory = 0
+	o.stop()
+}
+
+// ended removes a body from those that are read.
+func (u *usage) ended(o *body) {
+	u.reads = slices.DeleteFunc(u.reads, func(one *body) bool { return one == o })
 }
 
 // read reads the body of a request.
 func (o *body) read(w http.ResponseWriter, r *http.Request) error {
 	connection := http.NewResponseController(w)
-	within := func(span time.Duration) { // a recorder of a test has no deadlines
-		_ = connection.SetReadDeadline(time.Now().Add(span)) //nolint:forbidigo // sockets know no other clock
+	within := func(span time.Duration) {
+		o.of.mu.Lock()
+		defer o.of.mu.Unlock()
+		if !o.refused { // a recorder of a test has no deadlines
+			_ = connection.SetReadDeadline(time.Now().Add(span)) //nolint:forbidigo // sockets know no other clock
+		}
 	}
 	within(firstByteWithin)
 	limited := http.MaxBytesReader(w, r.Body, maxBody)
@@ -92,8 +120,10 @@ func (o *body) read(w http.ResponseWriter, r *http.Request) error {
 		o.data = o.data[:len(o.data)+n]
 		switch {
 		case errors.Is(err, io.EOF):
+			if !o.done() {
+				return errBusy
+			}
 			_ = connection.SetReadDeadline(time.Time{}) // none while it is stored
-			o.done()
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return errBusy // also for the provider, if this machine stood still
@@ -112,38 +142,44 @@ func (o *body) grow() error {
 		o.data = make([]byte, 0, firstRoom)
 		return nil
 	}
-	more := min(max(firstGrowth, o.memory), maxBody)
-	if !o.of.take(o.peer, more) {
+	more := min(max(firstGrowth, int64(cap(o.data)-firstRoom)), maxBody)
+	if !o.take(more) {
 		return errBusy
 	}
-	o.memory += more
-	larger := make([]byte, len(o.data), o.memory+firstRoom)
+	larger := make([]byte, len(o.data), int64(cap(o.data))+more)
 	copy(larger, o.data)
 	o.data = larger
 	return nil
 }
 
-// take counts memory of a peer, if there is enough.
-func (b *bodies) take(peer netip.Addr, bytes int64) bool {
+// take counts memory for the body. It refuses older bodies of the peer if that has used its share, and returns false if
+// there is not enough.
+func (o *body) take(bytes int64) bool {
+	b := o.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	used := b.peers[peer]
-	if b.memory+bytes > maxMemory || used.memory+bytes > maxPeerMemory {
+	used := b.peers[o.peer]
+	for used.memory+bytes > maxPeerMemory && !o.refused {
+		if len(used.reads) == 0 {
+			return false
+		}
+		b.refuse(used, used.reads[0]) // this one, if it is the oldest
+	}
+	if o.refused || b.memory+bytes > maxMemory {
 		return false
 	}
 	b.memory += bytes
 	used.memory += bytes
+	o.memory += bytes
 	return true
 }
 
-// done tells that the body is read. It stays in memory until it is closed.
-func (o *body) done() {
+// done tells that the body is read. It stays in memory until it is closed. done returns false if the body was refused.
+func (o *body) done() bool {
 	o.of.mu.Lock()
 	defer o.of.mu.Unlock()
-	if o.reading {
-		o.of.peers[o.peer].reads--
-		o.reading = false
-	}
+	o.of.peers[o.peer].ended(o)
+	return !o.refused
 }
 
 // close frees the memory of the body.

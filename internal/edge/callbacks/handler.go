@@ -117,10 +117,9 @@ func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if r.ContentLength > maxBody {
 		return errTooLarge
 	}
-	received, err := i.bodies.open(clientip.Of(r, i.TrustedProxies))
-	if err != nil {
-		return err
-	}
+	received := i.bodies.open(clientip.Of(r, i.TrustedProxies), func() {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // in the past: a read that waits fails
+	})
 	defer received.close()
 	if err := received.read(w, r); err != nil {
 		return err
@@ -129,7 +128,7 @@ func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Re
 		i.forged.Do(func() { i.Logger.WarnContext(ctx, "callback.forged", "reason", err) })
 		return errForged
 	}
-	_, err = i.store(ctx, received.data, time.Time{})
+	_, err := i.store(ctx, received.data, time.Time{})
 	return err
 }
 

@@ -18,10 +18,10 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-// stalls opens a connection from 127.0.0.2, announces a body of 4 MiB and sends some of it.
-func stalls(t *testing.T, address string, sent int) {
+// stalls opens a connection from an address, announces a body of 4 MiB and sends some of it.
+func stalls(t *testing.T, from, address string, sent int) {
 	t.Helper()
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.2:0"))}
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from + ":0"))}
 	conn, err := dialer.DialContext(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -30,7 +30,8 @@ func stalls(t *testing.T, address string, sent int) {
 	_, _ = conn.Write(make([]byte, sent)) // the server may have refused already
 }
 
-// TestIngress_StalledConnections_GenuineCallbacksStored has strangers announce large bodies and stall. In a proof
+// TestIngress_StalledConnections_GenuineCallbacksStored has strangers, and the provider's own address, announce large bodies and
+// stall. In a proof
 // 500 do, again and again, and genuine callbacks must take at most twice as long.
 func TestIngress_StalledConnections_GenuineCallbacksStored(t *testing.T) {
 	t.Parallel()
@@ -58,11 +59,13 @@ func TestIngress_StalledConnections_GenuineCallbacksStored(t *testing.T) {
 	}
 	count := proof.Sized(20, 1_000)
 	quiet := push(count)
-	for range proof.Sized(100, 500) {
-		stalls(t, address, 0)
-	}
-	for range proof.Sized(40, 100) {
-		stalls(t, address, 3<<20)
+	for _, from := range []string{"127.0.0.2", "127.0.0.1"} {
+		for range proof.Sized(100, 500) {
+			stalls(t, from, address, 0)
+		}
+		for range proof.Sized(40, 100) {
+			stalls(t, from, address, 3<<20)
+		}
 	}
 	beside := push(count)
 	t.Logf("p99 quiet %s, beside stalled connections %s", quiet[count*99/100], beside[count*99/100])
