@@ -66,6 +66,8 @@ type API struct {
 
 	// identify finds the organization and the key of a request.
 	identify func(*call) error
+	// lookups limits how many unknown keys are looked up for an address that has no guesses left.
+	lookups *ratelimit.Local
 	// arriving has the gate of the requests that are being authenticated, and handling that of those in their handler, for
 	// each cell: a slow cell fills only its own, and requests that arrive do not keep out those that have begun.
 	arriving, handling map[string]*gate
@@ -91,7 +93,7 @@ func New(deps Deps) (*API, error) {
 	for name := range deps.Cells {
 		a.arriving[name], a.handling[name] = newGate(deps.MaxInFlight), newGate(deps.MaxInFlight)
 	}
-	a.identify = a.byKey
+	a.identify, a.lookups = a.byKey, ratelimit.NewLocal(lookupLimit, deps.Clock)
 	var err error
 	if a.sends, err = sendSchemas(deps.Contract); err != nil {
 		return nil, err

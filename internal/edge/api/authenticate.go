@@ -32,8 +32,7 @@ func (a *API) byKey(c *call) error {
 	}
 	route, cached := a.Directory.Cached(directory.APIKey, hash)
 	if !cached {
-		// A key that this process has not seen is looked up only while its address has guesses left.
-		if err := a.refuseGuess(c, a.Guesses.Peek(guessBucket(c.ip))); err != nil {
+		if err := a.refuseLookup(c); err != nil {
 			return err
 		}
 		route, err = a.Directory.Reread(c.ctx(), directory.APIKey, hash)
@@ -88,6 +87,20 @@ func (a *API) countBadKey(c *call, err error) error {
 		return refused
 	}
 	return err
+}
+
+// lookupLimit is how many unknown keys are looked up for an address without guesses, so that a program with an old key does
+// not keep a new key out that is used behind the same address.
+var lookupLimit = ratelimit.Limit{PerSecond: 10, Burst: 10} //nolint:gochecknoglobals // a constant
+
+// refuseLookup refuses a key that this process has not seen, if its address has neither guesses nor lookups left. Otherwise
+// many bad keys would be as many reads of the directory.
+func (a *API) refuseLookup(c *call) error {
+	guess := a.Guesses.Peek(guessBucket(c.ip))
+	if !guess.Allowed && a.lookups.Spend(guessBucket(c.ip)).Allowed {
+		return nil
+	}
+	return a.refuseGuess(c, guess)
 }
 
 // refuseGuess answers 429 when the address of the caller has no guesses left.
