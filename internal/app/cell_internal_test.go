@@ -1,8 +1,14 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/hold"
@@ -87,3 +93,54 @@ func TestTidy_OnHold_NothingExpires(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, last)
 }
+
+// Nothing expires while the clock is unknown, after it jumped, and when it is ahead of the last round.
+func TestTidy_ClockNotTrusted_NothingExpires(t *testing.T) {
+	t.Parallel()
+	for name, distrust := range map[string]func(*Cell) error{
+		"never compared with the database's": func(c *Cell) error {
+			c.synced.Store(false)
+			return nil
+		},
+		"jumped against the database's": func(c *Cell) error {
+			c.jumped.Store(true)
+			return nil
+		},
+		"ahead of the last round": func(c *Cell) error {
+			return c.upkeepDB.StoreRound(t.Context(), c.clock.Now().Add(-72*time.Hour))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := &expirySeen{}
+			c, err := OpenCell(t.Context(), CellConfig{
+				Name: "main", URL: pgtest.URL(t), Conns: 1, Logger: canary.Logger(t), Tracers: []pgx.QueryTracer{seen},
+			})
+			require.NoError(t, err)
+			t.Cleanup(c.Close)
+			require.NoError(t, c.SyncClock(t.Context()))
+			require.NoError(t, distrust(c))
+			before, err := c.upkeepDB.LastRound(t.Context())
+			require.NoError(t, err)
+			seen.Store(0)
+			_, err = c.expire(t.Context())
+			require.Equal(t, name == "ahead of the last round", errors.Is(err, postgres.ErrClockAhead))
+			require.Zero(t, seen.Load(), "no statement changes anything")
+			after, err := c.upkeepDB.LastRound(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+		})
+	}
+}
+
+// expirySeen counts the statements that are no reads of the last round.
+type expirySeen struct{ atomic.Int64 }
+
+func (s *expirySeen) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !strings.Contains(data.SQL, "SELECT at FROM expiry_rounds") {
+		s.Add(1)
+	}
+	return ctx
+}
+
+func (*expirySeen) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}

@@ -101,6 +101,13 @@ func TestExpiry_ClockAhead_DropsNothingUntilConfirmed(t *testing.T) {
 	w.Clock.Move(10 * day)
 	_, err = round(2*time.Hour + 10*day)
 	require.NoError(t, err, "the process ran all the time, without its database")
+
+	w.Clock.Move(time.Hour)
+	_, err = postgres.NewExpiry(w.DB, schema.Partitioned()).Round(ctx, w.Clock.Now(), time.Minute)
+	require.NoError(t, err, "a round of another process")
+	w.Clock.Move(10 * day)
+	_, err = round(2*time.Hour + 20*day)
+	require.ErrorIs(t, err, postgres.ErrClockAhead, "since the round of another process this one does not know how much time passed")
 }
 
 func TestPartitions_Rows_InThePartitionOfTheirTime(t *testing.T) {
