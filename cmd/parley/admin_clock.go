@@ -18,7 +18,7 @@ func (a *admin) clockCommand() *cobra.Command {
 	confirm.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		out := printed{columns: []string{"cell", "last_round", "confirmed"}, list: true}
 		err := cells.Each(func(cell *app.Cell) error {
-			last, now, err := cell.ConfirmClock(ctx)
+			last, now, err := cell.ConfirmClock(ctx, a.operator())
 			out.rows = append(out.rows, []any{cell.Name, clock.StampOrNil(last), clock.Stamp(now)})
 			return err
 		})

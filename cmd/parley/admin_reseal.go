@@ -25,7 +25,7 @@ func (a *admin) resealCommand() *cobra.Command {
 	}
 	command.RunE = a.act(func(ctx context.Context, cells *app.Cells) (printed, error) {
 		shown := clock.StartWatch()
-		all, err := cells.Reseal(ctx, func(cell string, so app.Resealed) {
+		all, err := cells.Reseal(ctx, a.operator(), func(cell string, so app.Resealed) {
 			if shown.Elapsed() > progressEvery {
 				shown = clock.StartWatch()
 				fmt.Fprintf(a.stderr, "cell %s: %d values\n", cell, so.Values)

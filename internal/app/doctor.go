@@ -75,7 +75,25 @@ func doctorKeys(ctx context.Context, config Config) []Finding {
 	case err != nil:
 		return nil
 	}
-	return []Finding{finding}
+	return append([]Finding{finding}, doctorAnswers(ctx, cells)...)
+}
+
+// doctorAnswers warns of stored answers under a master key that was dropped within 24 hours.
+func doctorAnswers(ctx context.Context, cells *Cells) []Finding {
+	var findings []Finding
+	_ = cells.Each(func(one *Cell) error { // the check of the cell reports errors of its database
+		count, err := one.Idempotency.CountClosed(ctx, one.upkeepDB.System("doctor"))
+		if err == nil && count > 0 {
+			findings = append(findings, Finding{
+				Name:  "idempotent answers of " + one.Name,
+				Found: fmt.Sprintf("%d are sealed under a master key that is not in PARLEY_MASTER_KEY", count),
+				Fix: "add the dropped key after the newest, until 24 hours after the processes began to seal under the newest: " +
+					"repeated requests with these keys cannot be answered before", Warning: true,
+			})
+		}
+		return err
+	})
+	return findings
 }
 
 // doctorBucket writes, reads and deletes a small file.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-chat/parley/internal/cell"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
@@ -236,10 +237,10 @@ type Resealed = cell.Resealed
 // Reseal seals the tokens and signing secrets of all cells under the newest master key, then the known texts:
 // these last, and only if nothing is left under another key. It calls progress after each transaction, and
 // returns the result of each cell; Frozen then has only organizations that are being moved.
-func (c *Cells) Reseal(ctx context.Context, progress func(cell string, so Resealed)) (map[string]Resealed, error) {
+func (c *Cells) Reseal(ctx context.Context, by audit.Principal, progress func(cell string, so Resealed)) (map[string]Resealed, error) {
 	all, left := map[string]Resealed{}, 0
 	err := c.Each(func(one *Cell) error {
-		done, err := one.Reseal(ctx, func(so Resealed) { progress(one.Name, so) })
+		done, err := one.Reseal(ctx, by, func(so Resealed) { progress(one.Name, so) })
 		if err != nil {
 			return otherKey(err)
 		}

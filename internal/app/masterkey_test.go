@@ -64,13 +64,64 @@ func TestCheckKeys_ValuesUnderOlderKey_KeyMustStay(t *testing.T) {
 
 	_, err := f.cells.Move(t.Context(), mover.id, audit.Operator(), mover.elsewhere())
 	require.NoError(t, err)
-	done, err := both.Reseal(t.Context(), func(string, app.Resealed) {})
+	done, err := both.Reseal(t.Context(), audit.Operator(), func(string, app.Resealed) {})
 	require.NoError(t, err)
 	require.Equal(t, app.Resealed{Values: 1}, done[mover.elsewhere()])
 	require.Equal(t, app.Resealed{Frozen: done[mover.cell].Frozen}, done[mover.cell])
 	require.Empty(t, done[mover.cell].Frozen, "the copy that the move left is not counted")
 	require.NoError(t, f.withKeys(t, newer).CheckKeys(t.Context(), false))
 	require.ErrorIs(t, f.withKeys(t, app.DevMasterKey()).CheckKeys(t.Context(), false), sealed.ErrOtherKey)
+}
+
+func TestDoctor_MasterKeyDropped_WarnsOfStoredAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	tenant := f.tenant(t)
+	newer := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", sealed.KeyBytes)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.api.URL+"/v1/labels", strings.NewReader(`{"name":"VIP"}`))
+	require.NoError(t, err)
+	request.Header = http.Header{"Authorization": {"Bearer " + tenant.key}, "Content-Type": {"application/json"}, "Idempotency-Key": {"k"}}
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusCreated, answer.StatusCode)
+	_, err = f.withKeys(t, newer, app.DevMasterKey()).Reseal(t.Context(), audit.Operator(), func(string, app.Resealed) {})
+	require.NoError(t, err)
+	warnings := func(keys string) (found []string) {
+		for _, one := range app.Doctor(t.Context(), f.environment(keys)) {
+			if strings.HasPrefix(one.Name, "idempotent answers") {
+				require.True(t, one.Warning)
+				found = append(found, one.Name+": "+one.Found)
+			}
+		}
+		return found
+	}
+	require.Empty(t, warnings(newer+","+app.DevMasterKey()))
+	want := []string{"idempotent answers of " + tenant.cell + ": 1 are sealed under a master key that is not in PARLEY_MASTER_KEY"}
+	require.Equal(t, want, warnings(newer))
+	f.sql(t, tenant.cell, `UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'`)
+	require.Empty(t, warnings(newer), "no request is answered from it any more")
+}
+
+func TestConfirmClock_InTheAuditLogOfEachOrganization(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	all := []*tenant{f.tenant(t), f.tenant(t), f.tenant(t)}
+	require.NoError(t, f.cells.Each(func(one *app.Cell) error {
+		_, _, err := one.ConfirmClock(t.Context(), audit.OperatorNamed("ada"))
+		return err
+	}))
+	for _, tenant := range all {
+		require.NoError(t, f.cells.Each(func(one *app.Cell) error {
+			if one.Name != tenant.cell {
+				return nil
+			}
+			entries, err := one.Audit.List(t.Context(), tenant.id, time.Time{}, 1)
+			require.Equal(t, "clock.confirmed", entries[0].Action)
+			require.Equal(t, audit.OperatorNamed("ada").ID, entries[0].ActorID)
+			return err
+		}))
+	}
 }
 
 // environment is that of a process with master keys.

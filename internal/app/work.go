@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/quota"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 	"github.com/parley-chat/parley/schema"
 )
@@ -94,8 +97,9 @@ func (c *Cell) expire(ctx context.Context) ([]string, error) {
 }
 
 // ConfirmClock lets expiry go on after a jump of the clock: it stores the current time as that of the last
-// round. It returns the time of the last round, nil if there was none, and the current time.
-func (c *Cell) ConfirmClock(ctx context.Context) (last *time.Time, now time.Time, err error) {
+// round. It returns the time of the last round, nil if there was none, and the current time. The audit log of each
+// organization of the cell names who confirmed, before expiry goes on.
+func (c *Cell) ConfirmClock(ctx context.Context, by audit.Principal) (last *time.Time, now time.Time, err error) {
 	if !c.synced.Load() {
 		return nil, now, errors.New("the database did not answer with its time")
 	}
@@ -103,6 +107,17 @@ func (c *Cell) ConfirmClock(ctx context.Context) (last *time.Time, now time.Time
 	last, err = c.upkeepDB.LastRound(ctx)
 	if err != nil {
 		return nil, now, err
+	}
+	all, err := c.Orgs.List(ctx)
+	if err != nil {
+		return last, now, err
+	}
+	detail := map[string]any{"last_round": clock.StampOrNil(last), "confirmed": clock.Stamp(now)}
+	for _, org := range all {
+		err := c.Audit.Record(ctx, org.OrgID, by, "clock.confirmed", c.Name, detail)
+		if err != nil && !errors.Is(err, postgres.ErrNotOpenHere) { // it moves or has moved away
+			return last, now, err
+		}
 	}
 	return last, now, c.upkeepDB.StoreRound(ctx, now)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
@@ -18,15 +19,15 @@ type Resealed struct {
 
 // Reseal seals every provider token and signing secret under the newest master key, a few hundred in
 // each transaction. Values that are sealed under it are left alone, so that it may be stopped and
-// run again. It calls progress after each transaction. Stored answers and cursors are not sealed again: they
-// expire.
-func (c *Cell) Reseal(ctx context.Context, progress func(Resealed)) (done Resealed, err error) {
+// run again. The audit log of each organization has the number in each transaction. It calls progress after each
+// transaction. Stored answers and cursors are not sealed again: they expire.
+func (c *Cell) Reseal(ctx context.Context, by audit.Principal, progress func(Resealed)) (done Resealed, err error) {
 	all, err := c.Orgs.List(ctx)
 	if err != nil {
 		return done, err
 	}
 	for _, org := range all {
-		err := c.resealOrg(ctx, org.OrgID, func(values int) {
+		err := c.resealOrg(ctx, org.OrgID, by, func(values int) {
 			done.Values += values
 			progress(done)
 		})
@@ -41,10 +42,16 @@ func (c *Cell) Reseal(ctx context.Context, progress func(Resealed)) (done Reseal
 	return done, nil
 }
 
-func (c *Cell) resealOrg(ctx context.Context, org orgs.ID, done func(values int)) error {
+func (c *Cell) resealOrg(ctx context.Context, org orgs.ID, by audit.Principal, done func(values int)) error {
 	for _, portion := range []func(context.Context, *postgres.Tx) (int, error){c.Webhooks.ResealTx, c.Accounts.ResealTx} {
 		for more := true; more; {
-			count, err := postgres.InTx(ctx, c.DB, org, func(tx *postgres.Tx) (int, error) { return portion(ctx, tx) })
+			count, err := postgres.InTx(ctx, c.DB, org, func(tx *postgres.Tx) (int, error) {
+				count, err := portion(ctx, tx)
+				if err != nil || count == 0 {
+					return 0, err
+				}
+				return count, c.Audit.RecordTx(ctx, tx, by, "secrets.resealed", org.String(), map[string]any{"values": count})
+			})
 			if err != nil {
 				return err
 			}

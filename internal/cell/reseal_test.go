@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/cell"
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -72,17 +73,22 @@ func TestReseal_Interrupted_GoesOnWhereItWas(t *testing.T) {
 	both, began := withKeys(t, w, newer, canary.Master), time.Now()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	first, err := both.Reseal(ctx, func(so cell.Resealed) {
+	first, err := both.Reseal(ctx, audit.Operator(), func(so cell.Resealed) {
 		if so.Values >= organizations*each/2 {
 			stop()
 		}
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.GreaterOrEqual(t, first.Values, organizations*each/2)
-	second, err := both.Reseal(t.Context(), func(cell.Resealed) {})
+	second, err := both.Reseal(t.Context(), audit.Operator(), func(cell.Resealed) {})
 	require.NoError(t, err)
 	require.Equal(t, cell.Resealed{Values: organizations*each - first.Values}, second)
 	t.Logf("%d values in %s", organizations*each, time.Since(began).Round(time.Millisecond))
+
+	audited, err := postgres.One[int](t.Context(), w.DB.System("test"),
+		`SELECT sum((detail ->> 'values')::int) FROM audit_log WHERE action = 'secrets.resealed' AND actor_id = 'parley admin'`, nil)
+	require.NoError(t, err)
+	require.Equal(t, organizations*each, audited)
 
 	after := withKeys(t, w, newer)
 	stored, err := after.Accounts.Get(t.Context(), last, account.ID)

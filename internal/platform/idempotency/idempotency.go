@@ -87,6 +87,20 @@ func New(ring *sealed.Keyring, clock clock.Clock) (*Store, error) {
 	return &Store{box: box, mac: mac, clock: clock}, err
 }
 
+const sqlCountClosed = `
+SELECT count(*)
+FROM idempotency_keys
+WHERE created_at > @since
+  AND substring(answer, 1, @length) <> ALL (@known::bytea[])`
+
+// CountClosed counts the answers of the window that were sealed under a master key that is not here: duplicates of their
+// requests cannot be answered. It reads all answers of the window.
+func (s *Store) CountClosed(ctx context.Context, all postgres.Scope) (int, error) {
+	known := s.box.Prefixes()
+	return postgres.One[int](ctx, all, sqlCountClosed,
+		postgres.Args{"since": s.clock.Now().Add(-Window), "length": len(known[0]), "known": known})
+}
+
 // Stored is what Look found under a key. It may belong to another request and is sealed: only Open
 // reads it.
 type Stored struct{ rows []row }

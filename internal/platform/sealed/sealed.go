@@ -53,7 +53,8 @@ func derive(master []byte, purpose string) ([]byte, error) {
 // Box seals and opens the values of one purpose.
 type Box struct {
 	primitive tink.AEAD
-	newest    []byte
+	// prefixes are the first bytes of values, by the key that sealed them; the newest key is first.
+	prefixes [][]byte
 }
 
 // Box derives the box of a purpose from every master key.
@@ -65,7 +66,7 @@ func (k *Keyring) Box(purpose string) (*Box, error) {
 		return nil, err
 	}
 	manager := keyset.NewManager()
-	var newest []byte
+	var prefixes [][]byte
 	for i, master := range k.masters {
 		material, err := derive(master, "seal/"+purpose)
 		if err != nil {
@@ -79,8 +80,8 @@ func (k *Keyring) Box(purpose string) (*Box, error) {
 		if err != nil {
 			return nil, fmt.Errorf("master key %d: %w", i+1, err)
 		}
+		prefixes = append(prefixes, key.OutputPrefix())
 		if i == 0 {
-			newest = key.OutputPrefix()
 			if err := manager.SetPrimary(id); err != nil {
 				return nil, err
 			}
@@ -94,11 +95,14 @@ func (k *Keyring) Box(purpose string) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Box{primitive: primitive, newest: newest}, nil
+	return &Box{primitive: primitive, prefixes: prefixes}, nil
 }
 
 // NewestPrefix is the first bytes of each value that was sealed under the newest key: Tink's id of the key.
-func (b *Box) NewestPrefix() []byte { return b.newest }
+func (b *Box) NewestPrefix() []byte { return b.prefixes[0] }
+
+// Prefixes are the first bytes of all values that the box can open. They are equally long.
+func (b *Box) Prefixes() [][]byte { return b.prefixes }
 
 // ErrOtherKey means that none of the master keys opens a value.
 var ErrOtherKey = errors.New("sealed under a master key that is not here")
