@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -117,6 +118,22 @@ func (a *admin) callbacksList() *cobra.Command {
 	return command
 }
 
+// explain says what an operator can do about the reasons for which a callback stays in quarantine.
+func explain(reasons []string) string {
+	texts := make([]string, len(reasons))
+	for i, reason := range reasons {
+		switch reason {
+		case "connected_later":
+			texts[i] = reason + " (its number or business account was connected after it came, so it may belong to an earlier owner)"
+		case "unknown_number", "unknown_account":
+			texts[i] = reason + " (no organization has it)"
+		default:
+			texts[i] = reason + " (it cannot be applied)"
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
 func (a *admin) callbacksReprocess() *cobra.Command {
 	var chosen chosen
 	command := &cobra.Command{Use: "reprocess", Short: "Apply callbacks again", Args: cobra.NoArgs}
@@ -132,18 +149,25 @@ func (a *admin) callbacksReprocess() *cobra.Command {
 		if err != nil {
 			return printed{}, err
 		}
-		count, err := cells.Ingress(slog.New(slog.DiscardHandler)).Reprocess(ctx, unowned)
+		count, declined, err := cells.Ingress(slog.New(slog.DiscardHandler)).Reprocess(ctx, unowned)
+		for _, body := range declined {
+			fmt.Fprintf(a.stderr, "%s stays in quarantine, under a new id: %s\n", body.ID, explain(body.Reasons))
+		}
 		if err != nil {
 			return printed{}, err
 		}
+		tried := count + len(declined)
 		if filter, wanted := chosen.filter(items); wanted {
 			err = cells.Each(func(cell *app.Cell) error {
 				again, err := cell.Callbacks.Reprocess(ctx, a.operator(), filter)
-				count += again
+				count, tried = count+again, tried+again
 				return err
 			})
 		}
-		return one([]string{"reprocessed"}, count), err
+		if missing := len(chosen.ids) - tried; err == nil && missing > 0 {
+			fmt.Fprintf(a.stderr, "%d of the ids were not found: they were applied already, have expired, or are in another state\n", missing)
+		}
+		return one([]string{"reprocessed", "declined"}, count, len(declined)), err
 	})
 	chosen.flags(command)
 	return command

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,9 +187,12 @@ func TestIngress_SeveralAddresses_EachGetsItsPart(t *testing.T) {
 	require.NoError(t, s.Directory.Quarantine(t.Context(), directory.Quarantined{
 		Reason: "unknown_number", Body: body(t, statuses(mine.BusinessAccountID, *mine.PhoneNumberID, "wamid.late")),
 	}))
-	stored, err := s.ingress.Reprocess(t.Context(), s.quarantined(t))
+	stored, declined, err := s.ingress.Reprocess(t.Context(), s.quarantined(t))
 	require.NoError(t, err)
 	require.Equal(t, 1, stored)
+	require.ElementsMatch(t, []edge.Declined{
+		{ID: parked[0].ID, Reasons: []string{parked[0].Reason}}, {ID: parked[1].ID, Reasons: []string{parked[1].Reason}},
+	}, declined)
 	s.await(t, "the quarantined part is applied", func() bool { return s.count(here, "wamid.late") == 1 })
 	require.Len(t, s.quarantined(t), 2, "the others still have no owner")
 }
@@ -319,9 +323,11 @@ func TestReprocess_NumberConnectedLater_StaysInQuarantine(t *testing.T) {
 		parked := s.quarantined(t)
 		require.Len(t, parked, 2)
 		require.Equal(t, arrived[0].ID.CreatedAt(), parked[0].ID.CreatedAt(), "they keep the time at which they came")
-		stored, err := s.ingress.Reprocess(t.Context(), parked)
+		stored, declined, err := s.ingress.Reprocess(t.Context(), parked)
 		require.NoError(t, err)
 		require.Zero(t, stored)
+		require.Len(t, declined, 2)
+		require.ElementsMatch(t, []string{"connected_later", "unknown_account"}, slices.Concat(declined[0].Reasons, declined[1].Reasons))
 	}
 	require.Zero(t, s.kept(t, "callbacks"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -25,18 +26,19 @@ const (
 	reasonNobody    = "no_address"      // names neither a number nor a business account
 	reasonNumber    = "unknown_number"  // names a number that no organization has
 	reasonAccount   = "unknown_account" // names a business account of which no organization has a number
+	reasonLater     = "connected_later" // names what its organization connected after the body came
 )
 
 // storeBeside is how many addresses of one body are stored concurrently.
 const storeBeside = 8
 
 // store divides a verified body by address and stores every part, in a cell or in quarantine.
-// An error means that the provider must push the body again. It reports whether every part
-// went to a cell. receivedAt is when a body came that was in quarantine since; zero for one that comes now.
-func (i *Ingress) store(ctx context.Context, body []byte, receivedAt time.Time) (found bool, err error) {
+// An error means that the provider must push the body again. It returns why parts went to quarantine. receivedAt is when a
+// body came that was in quarantine since; zero for one that comes now.
+func (i *Ingress) store(ctx context.Context, body []byte, receivedAt time.Time) (declined []string, err error) {
 	parts, err := i.Provider.Divide(body, itemsPerBody)
 	if err != nil {
-		return false, i.quarantine(ctx, reasonMalformed, provider.Addressed{Bodies: [][]byte{body}}, receivedAt)
+		return []string{reasonMalformed}, i.quarantine(ctx, reasonMalformed, provider.Addressed{Bodies: [][]byte{body}}, receivedAt)
 	}
 	reasons := make([]string, len(parts))
 	group, within := errgroup.WithContext(ctx)
@@ -48,19 +50,20 @@ func (i *Ingress) store(ctx context.Context, body []byte, receivedAt time.Time) 
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return false, err
+		return nil, err
 	}
-	found = true
 	for at, reason := range reasons {
 		if reason == "" {
 			continue
 		}
-		found = false
 		if err := i.quarantine(ctx, reason, parts[at], receivedAt); err != nil {
-			return false, err
+			return nil, err
+		}
+		if !slices.Contains(declined, reason) {
+			declined = append(declined, reason)
 		}
 	}
-	return found, nil
+	return declined, nil
 }
 
 // storePart stores what one address gets, or returns why it belongs in quarantine.
@@ -84,6 +87,7 @@ func (i *Ingress) storePart(ctx context.Context, part provider.Addressed, receiv
 // stale and is bypassed once: a copy stays frozen after its organization has moved to another cell.
 func (i *Ingress) storeForNumber(ctx context.Context, part provider.Addressed, receivedAt time.Time) (reason string, err error) {
 	frozen := false
+	reason = reasonNumber
 	for _, find := range []func(context.Context, directory.Kind, []byte) (directory.Route, error){i.Directory.Find, i.Directory.Reread} {
 		route, err := find(ctx, directory.PhoneNumber, []byte(part.NumberID))
 		if errors.Is(err, directory.ErrUnknown) {
@@ -101,11 +105,14 @@ func (i *Ingress) storeForNumber(ctx context.Context, part provider.Addressed, r
 			return "", err
 		}
 		frozen = outcome == callbacks.Frozen
+		if !receivedAt.IsZero() {
+			reason = reasonLater
+		}
 	}
 	if frozen {
 		return "", errBusy
 	}
-	return reasonNumber, nil
+	return reason, nil
 }
 
 // storeForAccount stores a copy for each organization that has a number of the account.
@@ -131,6 +138,9 @@ func (i *Ingress) storeForAccount(ctx context.Context, part provider.Addressed, 
 		case callbacks.Frozen:
 			return "", errBusy
 		case callbacks.Absent:
+			if reason != "" && !receivedAt.IsZero() {
+				reason = reasonLater
+			}
 		}
 	}
 	return reason, nil
@@ -179,21 +189,29 @@ func plausible(id string) bool {
 	return len(id) <= maxID && utf8.ValidString(id) && !strings.ContainsRune(id, 0)
 }
 
-// Reprocess stores quarantined bodies again and counts those whose parts all went to a cell.
+// Declined is a quarantined body of which a part stays in quarantine.
+type Declined struct {
+	ID      directory.QuarantineID
+	Reasons []string
+}
+
+// Reprocess stores quarantined bodies again, counts those whose parts all went to a cell, and tells why others did not.
 // Parts that still have no owner enter quarantine again, under a new id with the time of the old one. So do parts whose
 // number was connected after they came: they may be what people wrote to its owner before.
-func (i *Ingress) Reprocess(ctx context.Context, all []directory.Quarantined) (count int, err error) {
+func (i *Ingress) Reprocess(ctx context.Context, all []directory.Quarantined) (count int, declined []Declined, err error) {
 	for _, one := range all {
-		found, err := i.store(ctx, one.Body, one.ID.CreatedAt())
+		reasons, err := i.store(ctx, one.Body, one.ID.CreatedAt())
 		if err != nil {
-			return count, err
+			return count, declined, err
 		}
 		if err := i.Directory.LeaveQuarantine(ctx, one.ID); err != nil {
-			return count, err
+			return count, declined, err
 		}
-		if found {
+		if len(reasons) == 0 {
 			count++
+			continue
 		}
+		declined = append(declined, Declined{ID: one.ID, Reasons: reasons})
 	}
-	return count, nil
+	return count, declined, nil
 }
