@@ -285,7 +285,9 @@ func (db *DB) acquire(ctx context.Context, org ids.Org) (_ *pgxpool.Conn, releas
 		}
 		turn, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		leave, err = db.shares.enter(turn, org)
+		if leave, err = db.shares.enter(turn, org); err != nil {
+			err = fmt.Errorf("the requests of the organization, or all together, held their connections for %s: %w", limit, err)
+		}
 	}
 	wait, cancel := context.WithTimeout(ctx, db.wait)
 	defer cancel()
@@ -294,12 +296,22 @@ func (db *DB) acquire(ctx context.Context, org ids.Org) (_ *pgxpool.Conn, releas
 		if conn, err = db.pool.Acquire(wait); err == nil {
 			return conn, func() { conn.Release(); leave() }, nil
 		}
+		err = db.explain(err)
 		leave()
 	}
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
 	return nil, nil, fault.Unavailable(time.Second, fmt.Errorf("acquire connection: %w", err))
+}
+
+// explain says whether there was no free connection, or the database did not let the pool open one.
+func (db *DB) explain(err error) error {
+	stat := db.pool.Stat()
+	if errors.Is(err, context.DeadlineExceeded) && stat.ConstructingConns() == 0 && stat.TotalConns() == stat.MaxConns() {
+		return fmt.Errorf("all %d connections were in use for %s: %w", stat.MaxConns(), db.wait, err)
+	}
+	return fmt.Errorf("the database did not answer: %w", err)
 }
 
 // awaitOpened waits until the pool may be used, a bounded time.
