@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -224,4 +225,20 @@ func TestAdmin_AuditAndLogs_ListEntries(t *testing.T) {
 	require.Len(t, o.list("logs", "list", "--limit", "1"), 1)
 	table := proc.Run(t, o.settings, "admin", "org", "list")
 	require.Regexp(t, `^ID +NAME +PLAN`, table.Stdout, "without --json it prints a table")
+}
+
+func TestAdmin_JobRetried_InTheAuditLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	o := &operator{t: t, settings: f.settings()}
+	org := f.org(t, unlimited)
+	f.exec(t, `INSERT INTO river.river_job (kind, args, state, finalized_at) VALUES ('forget', jsonb_build_object('org', $1::text), 'discarded', now())`,
+		org.String())
+	id := fmt.Sprint(f.count(t, `SELECT id FROM river.river_job WHERE kind = 'forget'`))
+	require.Equal(t, map[string]any{"id": id, "retried": true}, o.object("jobs", "retry", "--id", id, "--cell", "main", "--as", "ada"))
+	require.Equal(t, 1, f.count(t, `SELECT count(*) FROM river.river_job WHERE kind = 'forget' AND state = 'available'`))
+	newest := o.list("audit", "list", "--org", org.String())[0]
+	require.Equal(t, "job.retried", newest["action"])
+	require.Equal(t, id, newest["target"])
+	require.Contains(t, newest["actor_id"], "ada")
 }

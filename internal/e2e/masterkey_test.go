@@ -117,3 +117,21 @@ func TestMasterKey_Resealed_OldKeyCanBeDropped(t *testing.T) {
 		return f.count(t, `SELECT count(*) FROM message_states WHERE provider_id IS NOT NULL`) == 1
 	})
 }
+
+// TestMasterKey_ResealKilled_NextRunGoesOn kills the command after its first transaction.
+func TestMasterKey_ResealKilled_NextRunGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newKeysFixture(t)
+	older, newer := canary.Master, base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
+	release := f.hold(t, `SELECT FROM accounts FOR UPDATE`) // secrets are sealed before tokens
+	command := proc.Start(t, f.server.settings.With(proc.Settings{"PARLEY_MASTER_KEY": newer + "," + older}), "admin", "reseal")
+	f.waitBlocked(t, 1)
+	command.Kill()
+	release()
+	resealed := `SELECT coalesce(sum((detail ->> 'values')::int), 0) FROM audit_log WHERE action = 'secrets.resealed'`
+	require.Equal(t, 1, f.count(t, resealed), "the secret of the subscription")
+	f.requireRefused(t, newer)
+	require.Equal(t, numbersPerOrg, f.reseal(t, newer+","+older), "only the tokens are left")
+	require.Equal(t, numbersPerOrg+1, f.count(t, resealed))
+	require.Contains(t, f.run(t, newer, "doctor").Stdout, "ok   master key: opens what is stored")
+}
