@@ -1,6 +1,8 @@
 package webhooks_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +38,35 @@ func (s *fixture) waitingRows(t *testing.T) int {
 	return s.count(t, `SELECT count(*) FROM lane_rows WHERE lane_id = @id AND @org_id::uuid IS NOT NULL`, postgres.Args{"id": s.Subscription.ID})
 }
 
+// lockBacklog locks the waiting deliveries and their rows in the lane until release is called.
+func (s *fixture) lockBacklog(t *testing.T) (release func()) {
+	t.Helper()
+	held, free, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		ctx := context.WithoutCancel(t.Context())
+		_, err := postgres.InTx(ctx, s.DB, s.org, func(tx *postgres.Tx) (int64, error) {
+			locked, err := tx.Exec(ctx, `-- locks: webhook_deliveries
+SELECT
+FROM webhook_deliveries d
+JOIN lane_rows r ON r.id = d.id
+WHERE d.org_id = @org_id
+  AND d.subscription_id = @id
+FOR UPDATE`, postgres.Args{"id": s.Subscription.ID})
+			close(held)
+			<-free
+			return locked, err
+		})
+		done <- err
+	}()
+	<-held
+	release = sync.OnceFunc(func() {
+		close(free)
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(release)
+	return release
+}
+
 // Deleting a subscription, or discarding its backlog, answers at once however many deliveries wait. Neighbours are
 // served meanwhile, and nothing of the backlog is sent.
 func TestBacklog_AMillionDeliveries_DeleteAndDiscardAnswerAtOnce(t *testing.T) {
@@ -57,9 +88,14 @@ func TestBacklog_AMillionDeliveries_DeleteAndDiscardAnswerAtOnce(t *testing.T) {
 			s.pause(t)
 			s.fill(t, count)
 			s.Clock.Move(time.Millisecond)
+			release := func() {}
+			if !proof.Full() {
+				release = s.lockBacklog(t) // the answer does not wait for a row of the backlog
+			}
 			watch := clock.StartWatch()
 			require.NoError(t, end(s))
 			took := watch.Elapsed()
+			release()
 			if proof.Full() {
 				require.Less(t, took, time.Second)
 			}
