@@ -2,6 +2,8 @@ package openapi_test
 
 import (
 	"bytes"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,4 +118,32 @@ func TestContract_ErrorCodes_EqualThoseOfFault(t *testing.T) {
 		codes = append(codes, string(code))
 	}
 	require.ElementsMatch(t, codes, contract(t).Enum("ErrorCode"))
+}
+
+// A request without a key belongs to no organization, so that no rate limit can be told. 401 is answered before the
+// organization is known; 405, 500 and 503 may be.
+func TestContract_RateLimitHeaders_OnlyOfAuthenticatedOperations(t *testing.T) {
+	t.Parallel()
+	limit := []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}
+	without := []int{
+		http.StatusUnauthorized, http.StatusMethodNotAllowed, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	}
+	public := 0
+	for _, operation := range contract(t).Operations() {
+		if operation.Public {
+			public++
+		}
+		for _, status := range operation.Statuses() {
+			headers := operation.ResponseHeaders(status)
+			switch {
+			case operation.Public:
+				for _, name := range limit {
+					require.NotContains(t, headers, name, "%s, status %d", operation.ID, status)
+				}
+			case !slices.Contains(without, status):
+				require.Subset(t, headers, limit, "%s, status %d", operation.ID, status)
+			}
+		}
+	}
+	require.Positive(t, public)
 }
