@@ -80,7 +80,7 @@ func mixedDrafts(t *testing.T, optedOut, optedIn, wrote string) (drafts []messag
 		{"12", "", text(t), fault.InvalidPhoneNumber},
 		{"+351910000002", "", useTemplate(t, "unknown"), "invalid_template_name"},
 		{"+351910000001", "", text(t), ""}, // the contact of the first
-		{"+351910000003", "", parsedContent(t, provider.TypeImage, `{"id":"med_1"}`), fault.MediaNotFound},
+		{"+351910000003", "", parsedContent(t, provider.TypeImage, `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPM"}`), fault.MediaNotFound},
 		{optedOut, "", useTemplate(t, "promo"), fault.MarketingOptedOut},
 		{optedOut, "", useTemplate(t, "order"), ""}, // opt-outs are about marketing
 		{optedOut, "", text(t), ""},

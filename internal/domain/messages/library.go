@@ -75,13 +75,17 @@ func (p *prepared) attach(find fileFinder) error {
 	}
 	names, refused := map[string]string{}, len(p.refusals)
 	for _, one := range p.Content.Library {
-		file, known := found[asked[one.ID]]
-		if !known {
+		id, wellFormed := asked[one.ID]
+		file, known := found[id]
+		switch {
+		case !wellFormed: // it fits the pattern of ids, and stands for a number that is too large
+			p.refuse(fault.Invalid(one.Param, "must be the id of a library file; got "+one.ID))
+		case !known:
 			p.refuse(unknownFile(one))
-			continue
+		default:
+			p.refuse(fault.As(file.CarriedBy(one.Type, one.Param)))
+			p.files, names[one.ID] = append(p.files, file), valueOf(file.Filename)
 		}
-		p.refuse(fault.As(file.CarriedBy(one.Type, one.Param)))
-		p.files, names[one.ID] = append(p.files, file), valueOf(file.Filename)
 	}
 	if len(p.refusals) > refused || p.Content.Object == nil {
 		return nil

@@ -272,15 +272,27 @@ func TestMessages_Refusals_Templates(t *testing.T) {
 func TestMessages_Refusals_LibraryMedia(t *testing.T) {
 	t.Parallel()
 	n := numberOf(t, apitest.New(t))
-	for _, id := range []string{"med_01M6GZZ6GNTM9XW2PD78P3QHPM", "1234567890"} {
-		for _, kind := range []string{"image", "document", "video", "audio"} {
-			requireRefusal(t, refusal{422, "invalid_request_error", "media_not_found", kind + ".id"},
-				n.send(t, message(kind, `{"id":"`+id+`"}`)))
+	unknown := "med_01M6GZZ6GNTM9XW2PD78P3QHPM"
+	malformed := []string{
+		"1234567890", "", "med_", "med_1", "med_01M6GZZ6GNTM9XW2PD78P3QHP", "med_01M6GZZ6GNTM9XW2PD78P3QHPMM", "med_01m6gzz6gntm9xw2pd78p3qhpm",
+		"lbl_01M6GZZ6GNTM9XW2PD78P3QHPM", " " + unknown, "med_01M6GZZ6GNTM9XW2PD78P3QHPU", "med_81M6GZZ6GNTM9XW2PD78P3QHPM",
+	}
+	interactive := func(id string) string {
+		return message("interactive", `{"type":"button","header":{"type":"image","image":{"id":"`+id+`"}},"body":{"text":"a"},
+			"action":{"buttons":[{"type":"reply","reply":{"id":"y","title":"Yes"}}]}}`)
+	}
+	bodies := map[string]func(id string) string{"interactive.header.image.id": interactive}
+	for _, kind := range []string{"image", "document", "video", "audio"} {
+		bodies[kind+".id"] = func(id string) string { return message(kind, `{"id":"`+id+`"}`) }
+	}
+	for param, body := range bodies {
+		requireRefusal(t, refusal{422, "invalid_request_error", "media_not_found", param}, n.send(t, body(unknown)))
+		for _, id := range malformed {
+			requireRefusal(t, faulty(param), n.send(t, body(id)))
+			require.Contains(t, n.validate(t, body(id)).places(), place{"invalid_field_value", param}, id)
+			require.NotContains(t, n.validate(t, body(id)).places(), place{"media_not_found", param}, id)
 		}
 	}
-	requireRefusal(t, refusal{422, "invalid_request_error", "media_not_found", "interactive.header.image.id"},
-		n.send(t, message("interactive", `{"type":"button","header":{"type":"image","image":{"id":"med_1"}},"body":{"text":"a"},
-			"action":{"buttons":[{"type":"reply","reply":{"id":"y","title":"Yes"}}]}}`)))
 	require.Equal(t, []int{0, 0, 0, 0, 0, 0}, n.stored(t))
 }
 
@@ -290,7 +302,7 @@ func TestMessages_Refusals_QuotaToTheLastMessage(t *testing.T) {
 	n.useUpQuota(t, 2)
 	text := message("text", `{"body":"Hello"}`)
 	n.mustSend(t, text)
-	requireRefusal(t, refusal{422, "invalid_request_error", "media_not_found", "image.id"}, n.send(t, message("image", `{"id":"med_1"}`)))
+	requireRefusal(t, refusal{422, "invalid_request_error", "media_not_found", "image.id"}, n.send(t, message("image", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPM"}`)))
 	n.mustSend(t, text, "Idempotency-Key", "k")
 	exceeded := refusal{402, "permission_error", "quota_exceeded", ""}
 	requireRefusal(t, exceeded, n.send(t, text))

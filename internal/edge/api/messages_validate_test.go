@@ -150,9 +150,14 @@ func TestValidate_ManyReasons_AllInOrder(t *testing.T) {
 		},
 		{"content of another type", message("text", `"a"`, "to", `"1"`), []place{{"invalid_phone_number", "to"}, {"invalid_field_value", "text"}}, rest},
 		{
-			"library file", message("image", `{"id":"med_1","caption":7}`),
+			"library file", message("image", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPM","caption":7}`),
 			[]place{{"invalid_field_value", "image.caption"}},
 			[]place{rest[0], rest[1], {"media_not_found", "image.id"}, rest[2], {"outside_24h_window", ""}},
+		},
+		{
+			"malformed id of a library file", message("image", `{"id":"med_1"}`),
+			[]place{{"invalid_field_value", "image.id"}},
+			append(slices.Clone(rest), place{"outside_24h_window", ""}),
 		},
 		{
 			"template", message("template", `{"name":"promo","language":"en_US","components":[{"type":"button","index":0},{"type":"body","parameters":[{"type":"text"}]}]}`),
@@ -371,7 +376,7 @@ func TestValidate_Library_EveryFile(t *testing.T) {
 		return `{"components":[{"type":"header","parameters":[{"type":"image","image":{"id":"` + id + `"}}]}]}`
 	}
 	body := message("template", `{"name":"cards","language":"en_US","components":[{"type":"carousel","cards":[`+
-		card("med_01M6GZZ6GNTM9XW2PD78P3QHPM")+`,`+card(id)+`,`+card("nothing")+`]}]}`)
+		card("med_01M6GZZ6GNTM9XW2PD78P3QHPM")+`,`+card(id)+`,`+card("med_01M6GZZ6GNTM9XW2PD78P3QHPN")+`]}]}`)
 	param := func(i int) string {
 		return fmt.Sprintf("template.components[0].cards[%d].components[0].parameters[0].image.id", i)
 	}

@@ -78,7 +78,7 @@ func cards(each ...string) string {
 	return `{"type":"carousel","cards":[` + strings.Join(all, ",") + `]}`
 }
 
-const image = `{"type":"image","image":{"id":"med_1"}}`
+const image = `{"type":"image","image":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}}`
 
 func TestAgainst_Accepted_Rendered(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestAgainst_Names_Refused(t *testing.T) {
 
 func TestAgainst_Header_Refused(t *testing.T) {
 	t.Parallel()
-	for format, given := range map[string]string{"IMAGE": `{"type":"video","video":{"id":"m"}}`, "VIDEO": image, "DOCUMENT": image, "LOCATION": image} {
+	for format, given := range map[string]string{"IMAGE": `{"type":"video","video":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}}`, "VIDEO": image, "DOCUMENT": image, "LOCATION": image} {
 		requireMisfit(t, define(`{"type":"HEADER","format":"`+format+`"}`, plainBody), []refused{
 			{format + " absent", template(), missing, "template.components"},
 			{format + " without parameters", template(`{"type":"header"}`), missing, first},

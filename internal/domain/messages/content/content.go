@@ -257,7 +257,7 @@ func glimpse(kind string, object *node) Content {
 		}
 	default:
 		content.Links = object.string("link") != ""
-		if id := object.string("id"); id != "" && !content.Links {
+		if id := object.string("id"); libraryID.MatchString(id) && !content.Links {
 			content.Library = []Reference{{Param: below(object, "id"), ID: id, Type: kind}}
 		}
 	}

@@ -27,9 +27,9 @@ func TestParse_Kept(t *testing.T) {
 			content.Content{Body: "Menu", Media: &content.Media{Link: "http://harbour.example/a.jpg", Caption: "Menu"}, Links: true},
 		},
 		{
-			"document by id", "document", `{"id":"med_1","filename":"a.pdf"}`,
+			"document by id", "document", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","filename":"a.pdf"}`,
 			content.Content{
-				Media: &content.Media{ID: "med_1", Filename: "a.pdf"}, Library: []content.Reference{{Param: "document.id", ID: "med_1", Type: "document"}},
+				Media: &content.Media{ID: "med_01M6GZZ6GNTM9XW2PD78P3QHPA", Filename: "a.pdf"}, Library: []content.Reference{{Param: "document.id", ID: "med_01M6GZZ6GNTM9XW2PD78P3QHPA", Type: "document"}},
 			},
 		},
 		{
@@ -42,8 +42,8 @@ func TestParse_Kept(t *testing.T) {
 		},
 		{
 			"interactive with a file", "interactive",
-			`{"type":"reply_buttons","header":{"type":"image","image":{"id":"med_1"}},"body":{"text":"Well?"},"action":` + reply("Yes") + `}`,
-			content.Content{Body: "Well?", Library: []content.Reference{{Param: "interactive.header.image.id", ID: "med_1", Type: "image"}}},
+			`{"type":"reply_buttons","header":{"type":"image","image":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}},"body":{"text":"Well?"},"action":` + reply("Yes") + `}`,
+			content.Content{Body: "Well?", Library: []content.Reference{{Param: "interactive.header.image.id", ID: "med_01M6GZZ6GNTM9XW2PD78P3QHPA", Type: "image"}}},
 		},
 		{
 			"template with its name trimmed", "template", `{"language":"pt_PT","name":" \torder_ready ","later":1}`,
@@ -54,13 +54,13 @@ func TestParse_Kept(t *testing.T) {
 		},
 		{
 			"template with components", "template",
-			`{"name":"n","language":{"code":"en"},"components":[{"type":"header","parameters":[{"type":"video","video":{"id":"med_1"}}]}]}`,
+			`{"name":"n","language":{"code":"en"},"components":[{"type":"header","parameters":[{"type":"video","video":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}}]}]}`,
 			content.Content{
 				Template: &content.Template{
 					Name: "n", Language: "en",
-					Components: json.RawMessage(`[{"type":"header","parameters":[{"type":"video","video":{"id":"med_1"}}]}]`),
+					Components: json.RawMessage(`[{"type":"header","parameters":[{"type":"video","video":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}}]}]`),
 				},
-				Library: []content.Reference{{Param: "template.components[0].parameters[0].video.id", ID: "med_1", Type: "video"}},
+				Library: []content.Reference{{Param: "template.components[0].parameters[0].video.id", ID: "med_01M6GZZ6GNTM9XW2PD78P3QHPA", Type: "video"}},
 			},
 		},
 	}
@@ -204,9 +204,9 @@ func TestInspect_EveryFault_AndWhatCanBeRead(t *testing.T) {
 			content.Content{},
 		},
 		{
-			"library file", "image", `{"id":"med_1","caption":"` + long(1025) + `"}`,
+			"library file", "image", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","caption":"` + long(1025) + `"}`,
 			[]place{{invalid, "image.caption"}},
-			content.Content{Library: []content.Reference{{Param: "image.id", ID: "med_1", Type: "image"}}},
+			content.Content{Library: []content.Reference{{Param: "image.id", ID: "med_01M6GZZ6GNTM9XW2PD78P3QHPA", Type: "image"}}},
 		},
 		{"link", "audio", `{"link":"https://a.example","caption":"a"}`, []place{{invalid, "audio.caption"}}, content.Content{Links: true}},
 		{
@@ -239,7 +239,7 @@ func TestInspect_FilesAndFlows_Told(t *testing.T) {
 	}{
 		{"text", `{"body":"a"}`, false, false},
 		{"image", `{"link":"https://a.example/a.jpg"}`, true, false},
-		{"image", `{"id":"med_1"}`, false, false},
+		{"image", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}`, false, false},
 		{"template", template(values("header", `{"type":"image","image":{"link":"https://a.example/a.jpg"}}`)), true, false},
 		{"interactive", interactive("flow", `{"name":"flow","parameters":{"flow_message_version":"3","flow_id":"1","flow_cta":"a"}}`), false, true},
 		{"interactive", interactive("button", reply("A")), false, false},

@@ -93,20 +93,20 @@ func template(components ...string) string {
 func examples() map[string][]string {
 	return map[string][]string{
 		"text":     {`{"body":"Hello","preview_url":true}`},
-		"image":    {`{"link":"https://harbour.example/a.jpg","caption":"A"}`, `{"id":"med_1"}`},
+		"image":    {`{"link":"https://harbour.example/a.jpg","caption":"A"}`, `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}`},
 		"document": {`{"link":"https://harbour.example/a.pdf","caption":"A","filename":"a.pdf"}`},
 		"video":    {`{"link":"https://harbour.example/a.mp4","caption":"A"}`},
-		"audio":    {`{"id":"med_1","voice":true}`},
+		"audio":    {`{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","voice":true}`},
 		"reaction": {`{"message_id":"pmid.1","emoji":"👍"}`},
 		"interactive": {
-			`{"type":"button","header":{"type":"image","image":{"id":"med_1","filename":"a"}},"body":{"text":"Hello"},
+			`{"type":"button","header":{"type":"image","image":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","filename":"a"}},"body":{"text":"Hello"},
 				"footer":{"text":"F"},"action":` + reply("Yes", "No") + `}`,
 			`{"type":"reply_buttons","header":{"type":"text","text":"T"},"body":{"text":"Hello"},"action":` + reply("Yes") + `}`,
 			`{"type":"list","header":{"type":"text","text":"T"},"body":{"text":"Hello"},"action":{"button":"Open","sections":[
 				{"title":"A","rows":[{"id":"1","title":"One","description":"D"}]},{"title":"B","rows":[{"id":"2","title":"Two"}]}]}}`,
 			`{"type":"cta_url","header":{"type":"document","document":{"link":"https://harbour.example/a.pdf"}},"body":{"text":"Hello"},
 				"action":{"name":"cta_url","parameters":{"display_text":"Open","url":"https://harbour.example"}}}`,
-			`{"type":"flow","header":{"type":"video","video":{"id":"med_2"}},"body":{"text":"Hello"},"action":{"name":"flow","parameters":{
+			`{"type":"flow","header":{"type":"video","video":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPB"}},"body":{"text":"Hello"},"action":{"name":"flow","parameters":{
 				"flow_message_version":"3","flow_id":"1","flow_cta":"Book","mode":"draft","flow_token":"t","flow_action":"navigate",
 				"flow_action_payload":{"screen":"A","data":{"a":1}}}}}`,
 			interactive("flow", `{"name":"flow","parameters":{"flow_message_version":"3","flow_name":"book","flow_cta":"Book"}}`),
@@ -122,10 +122,10 @@ func examples() map[string][]string {
 				{"type":"button","sub_type":"copy_code","index":"1","parameters":[{"type":"coupon_code","coupon_code":"SAVE"}]},
 				{"type":"button","sub_type":"flow","index":"2","parameters":[{"type":"action","action":{"flow_token":"t"}}]}]}`,
 			template(`{"type":"header","parameters":[{"type":"location","location":{"latitude":"38.7","longitude":-9.1,"name":"N","address":"A"}}]}`),
-			template(`{"type":"header","parameters":[{"type":"document","document":{"id":"med_1","filename":"a.pdf"}}]}`,
-				`{"type":"header","parameters":[{"type":"video","video":{"id":"med_2"}}]}`),
+			template(`{"type":"header","parameters":[{"type":"document","document":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","filename":"a.pdf"}}]}`,
+				`{"type":"header","parameters":[{"type":"video","video":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPB"}}]}`),
 			template(`{"type":"carousel","cards":[{"card_index":0,"components":[
-				{"type":"header","parameters":[{"type":"image","image":{"id":"med_3"}}]}]}]}`),
+				{"type":"header","parameters":[{"type":"image","image":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPC"}}]}]}]}`),
 			template(`{"type":"limited_time_offer","parameters":[
 				{"type":"limited_time_offer","limited_time_offer":{"expiration_time_ms":1790000000000}}]}`),
 		},

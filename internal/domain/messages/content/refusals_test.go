@@ -32,15 +32,15 @@ func TestParse_Reaction_Refused(t *testing.T) {
 func TestParse_Media_Refused(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"image", "video", "document"} {
-		parsed(t, kind, `{"id":"med_1","caption":"`+long(1024)+`"}`)
+		parsed(t, kind, `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","caption":"`+long(1024)+`"}`)
 		requireRefused(t, kind, []refused{
-			{"caption too long in " + kind, `{"id":"med_1","caption":"` + long(1025) + `"}`, invalid, kind + ".caption"},
+			{"caption too long in " + kind, `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","caption":"` + long(1025) + `"}`, invalid, kind + ".caption"},
 		})
 	}
 	for _, kind := range []string{"image", "video", "document", "audio"} {
 		requireRefused(t, kind, []refused{
 			{kind + " without link and id", `{}`, missing, kind + ".link"},
-			{kind + " with link and id", `{"link":"https://a.example/a","id":"med_1"}`, invalid, kind + ".id"},
+			{kind + " with link and id", `{"link":"https://a.example/a","id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}`, invalid, kind + ".id"},
 			{kind + " with empty id", `{"id":""}`, invalid, kind + ".id"},
 			{kind + " with a long id", `{"id":"` + long(256) + `"}`, invalid, kind + ".id"},
 			{kind + " with a relative link", `{"link":"/a.jpg"}`, invalid, kind + ".link"},
@@ -51,12 +51,12 @@ func TestParse_Media_Refused(t *testing.T) {
 		})
 	}
 	requireRefused(t, "document", []refused{
-		{"empty filename", `{"id":"m","filename":""}`, invalid, "document.filename"},
-		{"long filename", `{"id":"m","filename":"` + long(256) + `"}`, invalid, "document.filename"},
+		{"empty filename", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","filename":""}`, invalid, "document.filename"},
+		{"long filename", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","filename":"` + long(256) + `"}`, invalid, "document.filename"},
 	})
 	requireRefused(t, "audio", []refused{
-		{"caption", `{"id":"m","caption":"a"}`, invalid, "audio.caption"},
-		{"voice of another type", `{"id":"m","voice":"true"}`, invalid, "audio.voice"},
+		{"caption", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","caption":"a"}`, invalid, "audio.caption"},
+		{"voice of another type", `{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","voice":"true"}`, invalid, "audio.voice"},
 	})
 }
 
@@ -78,10 +78,10 @@ func TestParse_Interactive_Refused(t *testing.T) {
 		{"header of another type", with(`"header":{"type":"audio"}`), invalid, "interactive.header.type"},
 		{"header without its text", with(`"header":{"type":"text"}`), missing, "interactive.header.text"},
 		{"long header", with(`"header":{"type":"text","text":"` + long(61) + `"}`), invalid, "interactive.header.text"},
-		{"header without its image", with(`"header":{"type":"image","video":{"id":"m"}}`), missing, "interactive.header.image"},
+		{"header without its image", with(`"header":{"type":"image","video":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}}`), missing, "interactive.header.image"},
 		{"header without a file", with(`"header":{"type":"video","video":{}}`), missing, "interactive.header.video.link"},
 		{
-			"header with link and id", with(`"header":{"type":"document","document":{"id":"m","link":"https://a.example"}}`),
+			"header with link and id", with(`"header":{"type":"document","document":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA","link":"https://a.example"}}`),
 			invalid, "interactive.header.document.id",
 		},
 		{"header with a bad link", with(`"header":{"type":"image","image":{"link":"data:a"}}`), invalid, "interactive.header.image.link"},
@@ -135,7 +135,7 @@ func TestParse_List_Refused(t *testing.T) {
 		{"long row title", row(`{"id":"A","title":"` + long(25) + `"}`), invalid, "interactive.action.sections[0].rows[0].title"},
 		{"long description", row(`{"id":"A","title":"A","description":"` + long(73) + `"}`), invalid, "interactive.action.sections[0].rows[0].description"},
 		{
-			"header with a file", `{"type":"list","header":{"type":"image","image":{"id":"m"}},"body":{"text":"a"},"action":{"button":"Open","sections":[` +
+			"header with a file", `{"type":"list","header":{"type":"image","image":{"id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}},"body":{"text":"a"},"action":{"button":"Open","sections":[` +
 				section("", 1) + `]}}`, invalid, "interactive.header.type",
 		},
 	})
@@ -201,7 +201,7 @@ func TestParse_Template_Refused(t *testing.T) {
 		{"currency without fallback", parameter(`{"type":"currency","currency":{}}`), missing, at + ".currency.fallback_value"},
 		{"time without fallback", parameter(`{"type":"date_time","date_time":{}}`), missing, at + ".date_time.fallback_value"},
 		{"image without file", parameter(`{"type":"image","image":{}}`), missing, at + ".image.link"},
-		{"image with link and id", parameter(`{"type":"image","image":{"link":"https://a.example","id":"m"}}`), invalid, at + ".image.id"},
+		{"image with link and id", parameter(`{"type":"image","image":{"link":"https://a.example","id":"med_01M6GZZ6GNTM9XW2PD78P3QHPA"}}`), invalid, at + ".image.id"},
 		{"document without object", parameter(`{"type":"DOCUMENT"}`), missing, at + ".document"},
 		{"location without longitude", parameter(`{"type":"location","location":{"latitude":1}}`), missing, at + ".location.longitude"},
 		{"payload without payload", parameter(`{"type":"payload"}`), missing, at + ".payload"},

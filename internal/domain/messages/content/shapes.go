@@ -2,6 +2,7 @@ package content
 
 import (
 	"math"
+	"regexp"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -37,8 +38,19 @@ var shapes = map[string]check{
 	}),
 }
 
-func link(c *checker, n *node)    { address(2048)(c, n) }
-func mediaID(c *checker, n *node) { text(1, 255)(c, n) }
+func link(c *checker, n *node) { address(2048)(c, n) }
+
+// libraryID is the pattern of MediaId in the contract.
+var libraryID = regexp.MustCompile(`^med_[0-9A-HJKMNP-TV-Z]{26}$`)
+
+func mediaID(c *checker, n *node) {
+	switch {
+	case n.kind != jsontext.KindString:
+		c.invalid(n, "must be a string")
+	case !libraryID.MatchString(n.text):
+		c.invalid(n, "must be the id of a library file, which starts with med_; got %s", quoted(n.text))
+	}
+}
 
 func language(c *checker, n *node) {
 	either("a string or an object", map[jsontext.Kind]check{
