@@ -10,7 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 )
 
-// printed has the places in which a body prints the event's key, and a status.
+// printed has the places in which a body prints the event's key, and a status with its errors.
 type printed struct {
 	ID    string `json:"id"`
 	Entry []struct {
@@ -22,6 +22,9 @@ type printed struct {
 				Statuses []struct {
 					ID     string `json:"id"`
 					Status string `json:"status"`
+					Errors []struct {
+						Title string `json:"title"`
+					} `json:"errors"`
 				} `json:"statuses"`
 			} `json:"value"`
 		} `json:"changes"`

@@ -19,18 +19,27 @@ type Recorded struct {
 
 // Status is the status that a message.status tells; empty for other types.
 func (r Recorded) Status() string {
+	status, _ := r.Told()
+	return status
+}
+
+// Told returns the status that a message.status tells, and the words of its error; empty if it has none.
+func (r Recorded) Told() (status, problem string) {
 	var body printed
 	if r.Type != MessageStatus || json.Unmarshal(r.Body, &body) != nil {
-		return ""
+		return "", ""
 	}
 	for _, entry := range body.Entry {
 		for _, change := range entry.Changes {
-			for _, one := range change.Value.Statuses {
-				return one.Status
+			for _, one := range change.Value.Statuses { // a body has one
+				status = one.Status
+				for _, failed := range one.Errors {
+					problem = failed.Title
+				}
 			}
 		}
 	}
-	return ""
+	return status, problem
 }
 
 const sqlOfMessage = `

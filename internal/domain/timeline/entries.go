@@ -119,8 +119,8 @@ func (g *gathered) acceptedEntry() Entry {
 	detail := Detail{
 		Summary: g.acceptedSummary(), Direction: g.Direction, Source: g.Source, Type: g.Type, Status: string(first), MediaStatus: g.MediaState,
 	}
-	if g.Direction == messages.Inbound {
-		detail.SentAt = clock.StampOrNil(g.SentAt)
+	if g.Direction == messages.Inbound { // an error is that of its file
+		detail.SentAt, detail.Code, detail.ProviderCode = clock.StampOrNil(g.SentAt), g.ErrorCode, g.ProviderCode
 	}
 	return entry(Accepted, g.ID.CreatedAt(), rankAccepted, g.ID.String(), detail)
 }
@@ -161,7 +161,7 @@ func (g *gathered) statusEntries() (all []Entry) {
 		{string(messages.Delivered), g.DeliveredAt, ByCallback, true},
 		{string(messages.Read), g.ReadAt, g.readBy(), false},
 		{statusPlayed, g.PlayedAt, ByCallback, false},
-		{string(messages.Failed), g.FailedAt, g.failedBy(), false},
+		{string(messages.Failed), g.FailedAt, g.failedBy(g.Synthesized), false},
 	} {
 		if one.at == nil || g.Direction == messages.Inbound && one.status == string(messages.Sent) {
 			continue
@@ -175,6 +175,27 @@ func (g *gathered) statusEntries() (all []Entry) {
 			detail.Code, detail.ProviderCode = g.ErrorCode, g.ProviderCode
 		}
 		all = append(all, entry(Status, at, rankStatus+rank, g.ID.String()+":"+one.status, detail))
+	}
+	return append(all, g.supersededEntries()...)
+}
+
+// supersededEntries are our own failure of the message, if a callback superseded it. The message forgets it then; its event
+// is kept for 30 days.
+func (g *gathered) supersededEntries() (all []Entry) {
+	if g.Synthesized {
+		return nil
+	}
+	for _, one := range g.events {
+		status, problem := one.Told()
+		if one.Key != g.ID.String() || status != string(messages.Failed) {
+			continue
+		}
+		detail := Detail{Summary: g.supersededSummary(problem), Status: status, KnownBy: g.failedBy(true)}
+		if detail.KnownBy == ByAnswer {
+			last := g.Attempts[len(g.Attempts)-1]
+			detail.Code, detail.ProviderCode = last.ErrorCode, last.ProviderCode
+		}
+		all = append(all, entry(Status, one.ID.CreatedAt(), rankStatus+ranksEach-1, g.ID.String()+":superseded", detail))
 	}
 	return all
 }
@@ -198,9 +219,10 @@ func (g *gathered) readBy() KnownBy {
 	return ByCallback
 }
 
-func (g *gathered) failedBy() KnownBy {
+// failedBy is what a failure is known by: ours is one that Parley synthesized.
+func (g *gathered) failedBy(ours bool) KnownBy {
 	switch last := g.lastOutcome(); {
-	case !g.Synthesized:
+	case !ours:
 		return ByCallback
 	case last == messages.AttemptRefused || last == messages.AttemptFailed:
 		return ByAnswer
@@ -232,7 +254,7 @@ func (g *gathered) eventEntry(one events.Recorded) Entry {
 func (g *gathered) deliveryEntry(d webhooks.Delivery) Entry {
 	detail := g.deliveryDetail(d)
 	detail.Summary, detail.Status, detail.ErrorCode = g.deliverySummary(d), string(d.Status), d.ErrorCode
-	detail.AttemptCount, detail.NextAttemptAt, detail.ReplayedFrom = &d.AttemptCount, clock.StampOrNil(d.NextAttemptAt), d.ReplayedFrom
+	detail.AttemptCount, detail.NextAttemptAt, detail.ReplayedFrom = &d.AttemptCount, clock.StampOrNil(g.due(d)), d.ReplayedFrom
 	detail.ResponseStatus, detail.DurationMs = d.ResponseStatus, wide(d.DurationMs)
 	return entry(Delivery, d.ID.CreatedAt(), rankDelivery, d.ID.String(), detail)
 }
@@ -245,28 +267,43 @@ func (g *gathered) deliveryDetail(d webhooks.Delivery) Detail {
 	}
 }
 
+// due is when a delivery is attempted again at the earliest: a breaker holds it back for longer. It is nil if there is no
+// further attempt, or none before somebody resumes the subscription.
+func (g *gathered) due(d webhooks.Delivery) *time.Time {
+	endpoint, there := g.trail.Endpoints[d.SubscriptionID]
+	if d.NextAttemptAt == nil || !there || endpoint.Status != webhooks.Active {
+		return nil
+	}
+	if endpoint.BreakerUntil != nil {
+		return new(latest(*endpoint.BreakerUntil, *d.NextAttemptAt))
+	}
+	return d.NextAttemptAt
+}
+
 // deliveryAttemptEntries are the attempts of deliveries that did not succeed at the first. When the attempt after each was made is
 // known, and of the last when it is due.
 func (g *gathered) deliveryAttemptEntries() []Entry {
 	deliveries, following := map[webhooks.DeliveryID]webhooks.Delivery{}, map[webhooks.DeliveryID]time.Time{}
 	for _, d := range g.trail.Deliveries {
 		deliveries[d.ID] = d
-		if d.NextAttemptAt != nil {
-			following[d.ID] = *d.NextAttemptAt
-		}
 	}
 	all := make([]Entry, len(g.trail.Attempts))
 	for i := len(all) - 1; i >= 0; i-- {
 		a := g.trail.Attempts[i]
-		detail, at := g.deliveryDetail(deliveries[a.DeliveryID]), a.ID.CreatedAt()
-		var next *time.Time
-		if found, known := following[a.DeliveryID]; known && a.ErrorCode != nil {
-			next = &found
-		}
+		d, at := deliveries[a.DeliveryID], a.ID.CreatedAt()
+		detail := g.deliveryDetail(d)
+		next, followed := following[a.DeliveryID]
 		following[a.DeliveryID] = at
-		detail.Summary, detail.DeliveryID, detail.Attempt = deliveryAttemptSummary(a, next), &a.DeliveryID, a.Attempt.Attempt
+		switch {
+		case a.ErrorCode == nil:
+			detail.Summary = attemptTook(a)
+		case followed:
+			detail.Summary, detail.NextAttemptAt = attemptFailed(a)+" The next attempt: "+moment(next)+".", clock.StampOrNil(&next)
+		default:
+			detail.Summary, detail.NextAttemptAt = attemptFailed(a)+" "+g.afterLast(d), clock.StampOrNil(g.due(d))
+		}
+		detail.DeliveryID, detail.Attempt = &a.DeliveryID, a.Attempt.Attempt
 		detail.ResponseStatus, detail.DurationMs, detail.ErrorCode = a.ResponseStatus, wide(a.DurationMs), a.ErrorCode
-		detail.NextAttemptAt = clock.StampOrNil(next)
 		all[i] = entry(Delivery, at, rankDeliveryAttempt+a.Attempt.Attempt, a.DeliveryID.String()+":"+strconv.Itoa(a.Attempt.Attempt), detail)
 	}
 	return all

@@ -222,20 +222,63 @@ func TestTimeline_SubscriptionStates_Explained(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec(t, `UPDATE webhook_deliveries SET status = 'pending', troubled = false, attempt_count = 0 WHERE org_id = @org_id`, nil)
-	told := func() string { return f.read(t).Items[3].Detail.Summary }
+	shown := func() timeline.Detail { return f.read(t).Items[3].Detail }
+	told := func() string { return shown().Summary }
+	require.Equal(t, f.Clock.Now(), time.Time(*shown().NextAttemptAt))
 	require.Equal(t, "The event waits to be sent to the receiver (hooks.example). The next attempt is at 2026-03-14 09:26:53 UTC.", told())
-	for _, state := range []struct{ change, says string }{
-		{`breaker_until = '2026-03-14 10:00:00Z'`, "The receiver fails, so that Parley sends it nothing before 2026-03-14 10:00:00 UTC."},
-		{`status = 'paused'`, "Its subscription is paused: it is sent when that is resumed."},
-		{`status = 'disabled', disabled_reason = 'endpoint_gone'`, "Its subscription is disabled, because the receiver failed"},
+	for _, state := range []struct{ change, says, due string }{
+		{
+			`breaker_until = '2026-03-14 10:00:00Z'`, "The receiver fails, so that Parley sends it nothing before 2026-03-14 10:00:00 UTC.",
+			"2026-03-14T10:00:00.000Z",
+		},
+		{
+			`breaker_until = '2026-03-14 09:00:00Z'`, "The next attempt is at 2026-03-14 09:26:53 UTC.",
+			f.Clock.Now().Format("2006-01-02T15:04:05.000Z"),
+		},
+		{`status = 'paused'`, "Its subscription is paused: it is sent when that is resumed.", ""},
+		{`status = 'disabled', disabled_reason = 'endpoint_gone'`, "Its subscription is disabled, because the receiver failed", ""},
 	} {
 		f.exec(t, `UPDATE webhook_subscriptions SET `+state.change+` WHERE org_id = @org_id`, nil)
 		require.Contains(t, told(), state.says)
+		due := ""
+		if at := shown().NextAttemptAt; at != nil {
+			due = time.Time(*at).Format("2006-01-02T15:04:05.000Z")
+		}
+		require.Equal(t, state.due, due, state.change)
 	}
 	f.exec(t, `UPDATE webhook_deliveries SET status = 'dead', troubled = true, error_code = 'discarded' WHERE org_id = @org_id`, nil)
 	require.Contains(t, told(), "The event was not sent to the receiver (hooks.example). The delivery waited when its subscription was resumed with")
 	f.exec(t, `DELETE FROM webhook_subscriptions WHERE org_id = @org_id`, nil)
 	require.Contains(t, told(), "The event was not sent to the receiver. ")
+}
+
+// TestTimeline_LastAttempt_SaysWhatFollows: the next attempt waits behind a breaker, and never comes after the subscription's deletion.
+func TestTimeline_LastAttempt_SaysWhatFollows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(t, `
+INSERT INTO webhook_attempts (org_id, id, delivery_id, attempt, duration_ms, error_code)
+SELECT org_id, ulid(@now::timestamptz), id, 1, 1, 'timeout'
+FROM webhook_deliveries
+WHERE org_id = @org_id`, postgres.Args{"now": f.Clock.Now()})
+	require.Contains(t, f.read(t).Items[4].Detail.Summary, "The next attempt is at 2026-03-14 09:26:53 UTC.")
+	for _, state := range []struct {
+		change, says string
+		due          bool
+	}{
+		{
+			`UPDATE webhook_subscriptions SET breaker_until = '2026-03-14 10:00:00Z' WHERE org_id = @org_id`,
+			"The receiver fails, so that Parley sends it nothing before 2026-03-14 10:00:00 UTC.", true,
+		},
+		{`DELETE FROM webhook_subscriptions WHERE org_id = @org_id`, "Its subscription was deleted.", false},
+	} {
+		f.exec(t, state.change, nil)
+		delivery, attempt := f.read(t).Items[3].Detail, f.read(t).Items[4].Detail
+		require.Contains(t, delivery.Summary, state.says)
+		require.Contains(t, attempt.Summary, state.says)
+		require.Equal(t, delivery.NextAttemptAt, attempt.NextAttemptAt)
+		require.Equal(t, state.due, attempt.NextAttemptAt != nil)
+	}
 }
 
 func TestTimeline_OtherNumberOrOrganization_NotFound(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// The sentences of the timeline. A person in support reads them, who knows neither queues nor callbacks well.
+// The sentences of the timeline. Support staff read these sentences. They may not know queues or callbacks.
 
 // moment is a time in words.
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -42,9 +42,16 @@ func (g *gathered) acceptedSummary() string {
 	if g.MediaState == nil || g.Direction == messages.Outbound && g.Source != messages.FromApp {
 		return summary // the file of a send comes from the library
 	}
-	return summary + map[string]string{
-		"pending": " Its file is being downloaded.", "ready": " Its file was downloaded.", "failed": " Its file could not be downloaded.",
-	}[*g.MediaState]
+	switch *g.MediaState {
+	case "pending":
+		return summary + " Its file is being downloaded."
+	case "ready":
+		return summary + " Its file was downloaded."
+	}
+	if g.ErrorMessage == nil {
+		return summary + " Its file could not be downloaded."
+	}
+	return summary + " Its file could not be downloaded" + numbered(g.ProviderCode) + ": " + sentence(*g.ErrorMessage)
 }
 
 func (g *gathered) attemptSummary(i int) string {
@@ -134,17 +141,7 @@ func (g *gathered) statusSummary(status string) string {
 }
 
 func (g *gathered) failedSummary() string {
-	summary := "Parley did not send the message: "
-	switch last := g.lastOutcome(); {
-	case !g.Synthesized:
-		summary = "The provider reported that the message was not delivered: "
-	case last == messages.AttemptRefused:
-		summary = "The provider refused the message: "
-	case last == messages.AttemptFailed:
-		summary = "The provider did not take the message in " + counted(len(g.Attempts)) + ": "
-	case last == messages.AttemptUnknown:
-		summary = "Parley gave the message up: "
-	}
+	summary := g.failed(g.Synthesized)
 	if g.ErrorMessage != nil {
 		summary += sentence(*g.ErrorMessage)
 	}
@@ -152,6 +149,26 @@ func (g *gathered) failedSummary() string {
 		summary += meanings()[*g.ErrorCode]
 	}
 	return summary
+}
+
+// failed says how the message failed; ours is a failure that Parley synthesized.
+func (g *gathered) failed(ours bool) string {
+	switch last := g.lastOutcome(); {
+	case !ours:
+		return "The provider reported that the message was not delivered: "
+	case last == messages.AttemptRefused:
+		return "The provider refused the message: "
+	case last == messages.AttemptFailed:
+		return "The provider did not take the message in " + counted(len(g.Attempts)) + ": "
+	case last == messages.AttemptUnknown:
+		return "Parley gave the message up: "
+	default:
+		return "Parley did not send the message: "
+	}
+}
+
+func (g *gathered) supersededSummary(problem string) string {
+	return g.failed(true) + sentence(problem) + " A callback of the provider came later, and counts instead."
 }
 
 // sentence ends a text with a full stop.
@@ -251,12 +268,12 @@ func (g *gathered) waiting(d webhooks.Delivery) string {
 		return "Its subscription is paused: it is sent when that is resumed."
 	case endpoint.Status == webhooks.Disabled:
 		return "Its subscription is disabled, because the receiver failed for long: it is sent when that is activated again."
-	case endpoint.BreakerUntil != nil && endpoint.BreakerUntil.After(g.now):
-		return "The receiver fails, so that Parley sends it nothing before " + moment(*endpoint.BreakerUntil) + "."
-	case d.NextAttemptAt != nil:
-		return "The next attempt is at " + moment(*d.NextAttemptAt) + "."
-	default:
+	case d.NextAttemptAt == nil:
 		return ""
+	case endpoint.BreakerUntil != nil && endpoint.BreakerUntil.After(latest(g.now, *d.NextAttemptAt)):
+		return "The receiver fails, so that Parley sends it nothing before " + moment(*endpoint.BreakerUntil) + "."
+	default:
+		return "The next attempt is at " + moment(*g.due(d)) + "."
 	}
 }
 
@@ -268,13 +285,18 @@ func (g *gathered) receiver(d webhooks.Delivery) string {
 	return ""
 }
 
-func deliveryAttemptSummary(a webhooks.DeliveryAttempt, next *time.Time) string {
-	if a.ErrorCode == nil {
-		return fmt.Sprintf("Attempt %d: the receiver took the event%s.", a.Attempt.Attempt, answer(a.ResponseStatus, a.DurationMs))
+func attemptTook(a webhooks.DeliveryAttempt) string {
+	return fmt.Sprintf("Attempt %d: the receiver took the event%s.", a.Attempt.Attempt, answer(a.ResponseStatus, a.DurationMs))
+}
+
+func attemptFailed(a webhooks.DeliveryAttempt) string {
+	return fmt.Sprintf("Attempt %d failed. %s", a.Attempt.Attempt, a.Problem())
+}
+
+// afterLast says what follows the last attempt of a delivery, which failed.
+func (g *gathered) afterLast(d webhooks.Delivery) string {
+	if d.Status == webhooks.Dead {
+		return "Parley gave up."
 	}
-	summary := fmt.Sprintf("Attempt %d failed. %s", a.Attempt.Attempt, a.Problem())
-	if next == nil {
-		return summary + " Parley gave up."
-	}
-	return summary + " The next attempt: " + moment(*next) + "."
+	return g.waiting(d)
 }

@@ -313,3 +313,60 @@ func TestTimeline_Inbound_ReceivedDeliveredRead(t *testing.T) {
 	require.Empty(t, missing(t, answer))
 	require.Equal(t, "2026-03-14T09:26:53.000Z", answer.List(t)[0]["detail"].(map[string]any)["sent_at"])
 }
+
+// TestTimeline_GivenUpThenProved_KeepsBoth: no attempt has an answer, Parley gives the message up, and a callback comes later.
+func TestTimeline_GivenUpThenProved_KeepsBoth(t *testing.T) {
+	t.Parallel()
+	for status, superseding := range map[string]string{
+		"delivered": "status delivered callback", "failed": "status failed callback outside_24h_window 131047",
+	} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			f := newStoryFixture(t)
+			close(f.accepts)
+			f.s.Network.Control(t, "script", map[string]any{
+				"match": map[string]any{"to": person[1:]}, "outcome": map[string]any{"drop_answer": true}, "times": 2,
+			})
+			f.id = f.mustSend(t, sendTo(person))["id"].(string)
+			for attempts := 1; attempts <= 2; attempts++ {
+				f.until(t, "an attempt has no answer", func() bool {
+					return f.count(t, `SELECT count(*) FROM send_attempts WHERE org_id = @org_id`) == attempts
+				})
+				f.s.Pass(t, 2*time.Minute)
+			}
+			f.awaitDelivery(t, "message.status", "succeeded", 1)
+			require.Contains(t, steps(t, f.timeline(t)), "status failed parley upstream_error")
+
+			f.s.Clock.Move(time.Minute)
+			item := map[string]any{"id": "wamid.first", "status": status, "recipient_id": person[1:], "biz_opaque_callback_data": f.id + ":1"}
+			if status == "failed" {
+				item["errors"] = []any{map[string]any{"code": 131047, "title": "Re-engagement message"}}
+			}
+			f.push(t, "statuses", item)
+			f.awaitDelivery(t, "message.sent", "succeeded", 1)
+			answer := f.timeline(t)
+			lines, all := steps(t, answer), answer.List(t)
+			gaveUp, proved := slices.Index(lines, "status failed parley"), slices.Index(lines, superseding)
+			require.Positive(t, gaveUp, "%q", lines)
+			require.Greater(t, proved, gaveUp, "%q", lines)
+			require.Equal(t, f.id+":superseded", all[gaveUp]["id"])
+			require.Regexp(t, `^Parley gave the message up: .*\. A callback of the provider came later, and counts instead\.$`, summary(all[gaveUp]))
+		})
+	}
+}
+
+// TestTimeline_InboundFileFailed_HasItsCode: the provider tells instead of a file that it could not get it.
+func TestTimeline_InboundFileFailed_HasItsCode(t *testing.T) {
+	t.Parallel()
+	f := newStoryFixture(t)
+	f.push(t, "messages", map[string]any{
+		"id": "wamid.in", "from": person[1:], "type": "image", "image": map[string]any{"id": "999999", "mime_type": "image/png"},
+		"errors": []any{map[string]any{"code": 131052, "title": "Media download error"}},
+	})
+	f.awaitDelivery(t, "message.received", "succeeded", 1)
+	f.id = f.Get(t, f.path+"/messages").List(t)[0]["id"].(string)
+	answer := f.timeline(t)
+	require.Equal(t, "accepted image delivered media_download_failed 131052", steps(t, answer)[0])
+	require.Equal(t, "The person's message arrived, and Parley stored it. "+
+		"Its file could not be downloaded (its error 131052): Media download error.", summary(answer.List(t)[0]))
+}
