@@ -225,5 +225,5 @@ func (s *Service) PurgeUploads(ctx context.Context, org orgs.ID, account account
 }
 
 func (s *Service) purge(ctx context.Context, org orgs.ID, account accounts.Account, sql string, from ids.Any) error {
-	return postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{"account_id": account.ID, "after": from})
+	return postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{argAccount: account.ID, "after": from})
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
+// argAccount is the argument of statements that are about one number.
+const argAccount = "account_id"
+
 // download is a file that is to be fetched.
 type download struct {
 	ID              ids.Any
@@ -112,7 +115,7 @@ func insertDownloads(ctx context.Context, tx *postgres.Tx, of accounts.ID, files
 		postgres.Col("filenames", func(f File) string { return f.Ref.Filename }),
 		postgres.Col("keys", func(f File) string { return f.Key }),
 		postgres.Col("events", func(f File) []byte { return f.Event }))
-	args["account_id"], args["waits_until"] = of, waitsUntil
+	args[argAccount], args["waits_until"] = of, waitsUntil
 	_, err := tx.Exec(ctx, sqlInsertDownloads, args)
 	return err
 }
@@ -156,7 +159,7 @@ func lateNumbers(ctx context.Context, db *postgres.DB, until time.Time) ([]numbe
 }
 
 func lateOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, until time.Time) ([]download, error) {
-	return postgres.Many[download](ctx, tx, sqlLateOf, postgres.Args{"account_id": of, "until": until})
+	return postgres.Many[download](ctx, tx, sqlLateOf, postgres.Args{argAccount: of, "until": until})
 }
 
 func endEventWaits(ctx context.Context, tx *postgres.Tx, all []download) error {

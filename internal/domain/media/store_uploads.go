@@ -46,6 +46,10 @@ WHERE org_id = @org_id
   AND account_id = @account_id
   AND file_id = ANY (@files)
   AND uploaded_at > @after`
+	sqlProgress = `
+SELECT (SELECT tries FROM media_waiting WHERE org_id = @org_id AND id = @id) AS tries,
+       (SELECT max(uploaded_at) FROM media_uploads
+        WHERE org_id = @org_id AND account_id = @account_id AND file_id = ANY (@files)) AS uploaded_at`
 	// Old uploads of the number are deleted when it uploads: the provider does not have them any more.
 	sqlWriteUpload = `
 WITH old AS (
@@ -78,7 +82,7 @@ func insertWaiting(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []W
 			return text
 		}),
 		postgres.Col("priorities", func(w Waiting) int { return w.Priority }))
-	args["account_id"] = of
+	args[argAccount] = of
 	_, err := tx.Exec(ctx, sqlInsertWaiting, args)
 	return err
 }
@@ -106,7 +110,7 @@ func uploadsOf(
 		FileID          ids.Any
 		ProviderMediaID string
 	}
-	rows, err := postgres.Many[row](ctx, scope, sqlUploads, postgres.Args{"account_id": of, "files": files, "after": after})
+	rows, err := postgres.Many[row](ctx, scope, sqlUploads, postgres.Args{argAccount: of, "files": files, "after": after})
 	found := make(map[ids.Any]string, len(rows))
 	for _, one := range rows {
 		found[one.FileID] = one.ProviderMediaID
@@ -118,7 +122,11 @@ func writeUpload(
 	ctx context.Context, tx *postgres.Tx, of accounts.ID, file ids.Any, providerID string, now, oldest time.Time,
 ) error {
 	_, err := tx.Exec(ctx, sqlWriteUpload, postgres.Args{
-		"account_id": of, "file_id": file, "provider_media_id": providerID, "now": now, "after": oldest,
+		argAccount: of, "file_id": file, "provider_media_id": providerID, "now": now, "after": oldest,
 	})
 	return err
+}
+
+func progressOf(ctx context.Context, scope postgres.Scope, of accounts.ID, message ids.Any, files []ids.Any) (Progress, error) {
+	return postgres.One[Progress](ctx, scope, sqlProgress, postgres.Args{argAccount: of, "id": message, "files": files})
 }

@@ -107,6 +107,21 @@ func (s *Service) Uploaded(ctx context.Context, scope postgres.Scope, of account
 	return uploadsOf(ctx, scope, of, files, s.clock.Now().Add(-uploadLasts))
 }
 
+// Progress is how far the uploads for a message have come.
+type Progress struct {
+	// Tries counts those that failed; nil if the message does not wait for an upload.
+	Tries *int
+	// UploadedAt is when the number last uploaded one of the files, for whichever message; nil if that is not known any more.
+	UploadedAt *time.Time
+}
+
+// Progress returns how far the uploads of files for a message of a number have come.
+func (s *Service) Progress(
+	ctx context.Context, scope postgres.Scope, of accounts.ID, message ids.Any, files []ids.Any,
+) (Progress, error) {
+	return progressOf(ctx, scope, of, message, files)
+}
+
 // uploadAll uploads the files of a message that its number has not uploaded yet.
 func (s *Service) uploadAll(ctx context.Context, org orgs.ID, one *transfer) outcome {
 	for _, file := range one.up.Files {

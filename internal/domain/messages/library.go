@@ -2,6 +2,7 @@ package messages
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -175,18 +176,11 @@ func (s *Service) uploadedTx(ctx context.Context, tx *postgres.Tx, of accounts.A
 func (w *sender) findUploads(ctx context.Context, tx *postgres.Tx, rows []begun) error {
 	var asked []ids.Any
 	for i := range rows {
-		library, err := content.Library(rows[i].Type, rows[i].Content)
+		library, files, err := libraryFiles(rows[i].Type, rows[i].Content)
 		if err != nil {
 			return err
 		}
-		for _, one := range library {
-			id, err := fileID(one)
-			if err != nil {
-				return err
-			}
-			asked = append(asked, id)
-		}
-		rows[i].library = library
+		rows[i].library, asked = library, append(asked, files...)
 	}
 	if len(asked) == 0 {
 		return nil
@@ -222,6 +216,21 @@ func (o *outgoing) attach(uploaded map[ids.Any]string) (err error) {
 	}
 	o.sendable, err = content.WithUploads(o.Type, o.Content, uploads)
 	return err
+}
+
+// libraryFiles lists the library files in the content of a send, and their ids.
+func libraryFiles(kind string, object json.RawMessage) (all []content.Reference, files []ids.Any, err error) {
+	if all, err = content.Library(kind, object); err != nil {
+		return nil, nil, err
+	}
+	for _, one := range all {
+		id, err := fileID(one)
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, id)
+	}
+	return all, files, nil
 }
 
 func fileID(one content.Reference) (ids.Any, error) {

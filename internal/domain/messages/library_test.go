@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/library"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/bucket"
@@ -182,6 +183,37 @@ func TestLibrary_UploadFails_TriedAgainThenMessageFails(t *testing.T) {
 
 	s.net.refuse(nil)
 	s.awaitStatus(t, s.mustSendFile(t, "+351910000003", file), messages.Sent)
+}
+
+// TestLibrary_SharedUploadRetried_AllWaitingMessagesSent: two messages wait for the same file. Its upload fails once, and both are sent
+// after one upload. Their stories say so.
+func TestLibrary_SharedUploadRetried_AllWaitingMessagesSent(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	file := s.libraryFile(t, "bill.pdf", pdf)
+	s.net.refuse(&provider.Error{Class: provider.Retryable, Code: fault.UpstreamError, Title: "Down."})
+	all := []messages.Message{s.mustSendFile(t, "+351910000001", file), s.mustSendFile(t, "+351910000002", file)}
+	uploads := func(of messages.Message) media.Progress {
+		story, err := s.Messages.Story(t.Context(), s.org, s.account, of.ID)
+		require.NoError(t, err)
+		require.NotNil(t, story.Uploads)
+		return *story.Uploads
+	}
+	require.Equal(t, media.Progress{Tries: new(0)}, uploads(all[0]))
+	s.Work(t)
+	s.await(t, "both messages failed once", func() bool {
+		return s.count(t, `SELECT count(*) FROM media_waiting WHERE org_id = @org_id AND tries = 1`, nil) == len(all)
+	})
+	require.Equal(t, media.Progress{Tries: new(1)}, uploads(all[1]))
+	s.net.refuse(nil)
+	s.Pass(t, 31*time.Minute)
+	for _, one := range all {
+		s.awaitStatus(t, one, messages.Sent)
+		require.Equal(t, media.Progress{UploadedAt: new(s.Clock.Now())}, uploads(one))
+	}
+	made, _ := s.net.uploadsBefore()
+	require.Len(t, made, 1)
+	require.Zero(t, s.count(t, `SELECT count(*) FROM media_waiting WHERE org_id = @org_id`, nil))
 }
 
 func TestLibrary_FileDeleted_AcceptedMessagesGoOut(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -57,6 +58,8 @@ type Story struct {
 	Message
 
 	Attempts []Attempt
+	// Uploads is about the library files of the message; nil if it has none.
+	Uploads *media.Progress
 }
 
 // Story returns what its timeline shows of a message of a number.
@@ -65,7 +68,17 @@ func (s *Service) Story(ctx context.Context, org orgs.ID, of accounts.Account, i
 	if err != nil {
 		return Story{}, notFound(err)
 	}
-	return Story{Message: found.Message, Attempts: found.attempts(noted, s.echoWait)}, nil
+	story := Story{Message: found.Message, Attempts: found.attempts(noted, s.echoWait)}
+	if story.Source == FromContact || story.Source == FromApp {
+		return story, nil // their content was not checked
+	}
+	_, files, err := libraryFiles(story.Type, story.Content)
+	if err != nil || len(files) == 0 {
+		return story, err
+	}
+	uploads, err := s.media.Progress(ctx, s.db.SteadyOf(org), of.ID, id.Any(), files)
+	story.Uploads = &uploads
+	return story, err
 }
 
 // EventKeys are the keys under which the events of the message are recorded. Edits and revocations have others.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/media"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -158,6 +159,53 @@ func TestSummary_Attempts_SayWhatFollows(t *testing.T) {
 			t.Parallel()
 			g := &gathered{Story: test.story}
 			require.Contains(t, g.attemptSummary(0), test.want)
+		})
+	}
+}
+
+// TestSummary_LibraryFiles_SayHowFarTheirUploadIs: a message with library files is sent after their upload.
+func TestSummary_LibraryFiles_SayHowFarTheirUploadIs(t *testing.T) {
+	t.Parallel()
+	accepted := "Parley accepted the message and queued it for sending."
+	attempt := []messages.Attempt{attempted(messages.AttemptSent, "10:00:30.000")}
+	for name, test := range map[string]struct {
+		uploads  *media.Progress
+		attempts []messages.Attempt
+		want     string
+	}{
+		"no library file": {nil, attempt, accepted},
+		"waits": {
+			&media.Progress{Tries: new(0)},
+			nil, "Parley accepted the message. It waits until its library files are uploaded to the provider.",
+		},
+		"failed once": {
+			&media.Progress{Tries: new(1)},
+			nil, "Parley accepted the message. It waits until its library files are uploaded to the provider, which failed once so far.",
+		},
+		"failed twice, one of two files uploaded": {
+			&media.Progress{Tries: new(2), UploadedAt: at("10:00:10.000")},
+			nil, "Parley accepted the message. It waits until its library files are uploaded to the provider, which failed 2 times so far.",
+		},
+		"uploaded, waits for its attempt": {
+			&media.Progress{UploadedAt: at("10:00:10.000")},
+			nil, accepted + " Its library files were uploaded to the provider first, the last at 2026-03-14 10:00:10 UTC.",
+		},
+		"uploaded for it": {
+			&media.Progress{UploadedAt: at("10:00:10.000")},
+			attempt, accepted + " Its library files were uploaded to the provider first, the last at 2026-03-14 10:00:10 UTC.",
+		},
+		"uploaded before": {
+			&media.Progress{UploadedAt: at("09:00:00.000")},
+			attempt, accepted + " Its library files had been uploaded to the provider before, the last at 2026-03-14 09:00:00 UTC.",
+		},
+		"uploaded again for a later message": {&media.Progress{UploadedAt: at("10:01:00.000")}, attempt, accepted},
+		"its upload is not known any more":   {&media.Progress{}, attempt, accepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := &gathered{Story: messages.Story{Uploads: test.uploads, Attempts: test.attempts}}
+			g.ID, g.Direction, g.MediaState = messages.ID(ids.Floor[anyKind](*at("10:00:00.000"))), messages.Outbound, new("ready")
+			require.Equal(t, test.want, g.acceptedSummary())
 		})
 	}
 }

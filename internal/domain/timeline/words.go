@@ -39,8 +39,11 @@ func (g *gathered) acceptedSummary() string {
 	case g.Source == messages.FromApp:
 		summary = "The business sent the message in the phone app, and Parley stored a copy."
 	}
+	if g.Uploads != nil {
+		return g.uploadSummary(summary)
+	}
 	if g.MediaState == nil || g.Direction == messages.Outbound && g.Source != messages.FromApp {
-		return summary // the file of a send comes from the library
+		return summary
 	}
 	switch *g.MediaState {
 	case "pending":
@@ -52,6 +55,33 @@ func (g *gathered) acceptedSummary() string {
 		return summary + " Its file could not be downloaded."
 	}
 	return summary + " Its file could not be downloaded" + numbered(g.ProviderCode) + ": " + sentence(*g.ErrorMessage)
+}
+
+// uploadSummary says how far the upload of the message's library files is. An upload that began after the first attempt is
+// that of a later message.
+func (g *gathered) uploadSummary(accepted string) string {
+	uploaded := g.Uploads.UploadedAt
+	switch tries := g.Uploads.Tries; {
+	case tries != nil && *tries > 0:
+		return fmt.Sprintf("Parley accepted the message. It waits until its library files are uploaded to the provider, which failed %s so far.",
+			times(*tries))
+	case tries != nil:
+		return "Parley accepted the message. It waits until its library files are uploaded to the provider."
+	case uploaded == nil || len(g.Attempts) > 0 && uploaded.After(g.Attempts[0].BegunAt):
+		return accepted
+	case uploaded.Before(g.ID.CreatedAt()):
+		return accepted + " Its library files had been uploaded to the provider before, the last at " + moment(*uploaded) + "."
+	default:
+		return accepted + " Its library files were uploaded to the provider first, the last at " + moment(*uploaded) + "."
+	}
+}
+
+// times is a count in words.
+func times(count int) string {
+	if count == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", count)
 }
 
 func (g *gathered) attemptSummary(i int) string {
