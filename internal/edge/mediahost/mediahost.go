@@ -24,6 +24,8 @@ const (
 	sendWithin = 30 * time.Minute
 	// stallsFor is how long a receiver may take to accept the next piece.
 	stallsFor = 30 * time.Second
+	// cached is how long a receiver may keep a file without asking again: files are deleted with their message or contact.
+	cached = "private, max-age=3600"
 )
 
 // Host serves files.
@@ -70,7 +72,7 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		header.Set("Content-Type", "application/octet-stream")
 	}
 	header.Set("Content-Disposition", file.File.Disposition)
-	header.Set("Cache-Control", "private, max-age=31536000, immutable")
+	header.Set("Cache-Control", cached)
 	header.Set("ETag", file.ETag)
 	if asked := r.Header.Get("Range"); strings.Contains(asked, ",") || !strings.HasPrefix(asked, "bytes=") {
 		r.Header.Del("Range") // each range would be a request to the bucket; other units are to be ignored

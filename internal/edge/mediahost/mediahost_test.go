@@ -83,6 +83,30 @@ func TestHost_Range_PartOfTheFile(t *testing.T) {
 	require.Equal(t, http.StatusRequestedRangeNotSatisfiable, got.status)
 }
 
+// TestHost_OtherRanges_WholeFile: a unit that is not known is ignored, and so are several ranges.
+func TestHost_OtherRanges_WholeFile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, asked := range []string{"items=0-1", "seconds=1-2", "Bytes=1-6", "bytes", "bytes 1-6", "bytes=0-1,3-4", "1-6"} {
+		got := f.ask(t, http.MethodGet, "/m/"+f.key, http.Header{"Range": {asked}})
+		require.Equal(t, http.StatusOK, got.status, asked)
+		require.Equal(t, string(f.data), got.body, asked)
+		require.Empty(t, got.header.Get("Content-Range"), asked)
+	}
+}
+
+// TestHost_Deleted_GoneFromCachesWithinAnHour: files are deleted, so that no cache may keep one for ever.
+func TestHost_Deleted_GoneFromCachesWithinAnHour(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	got := f.ask(t, http.MethodGet, "/m/"+f.key, nil)
+	require.Equal(t, "private, max-age=3600", got.header.Get("Cache-Control"))
+	require.NoError(t, f.files.Delete(t.Context(), f.key))
+	got = f.ask(t, http.MethodGet, "/m/"+f.key, http.Header{"If-None-Match": {got.header.Get("ETag")}})
+	require.Equal(t, http.StatusNotFound, got.status)
+	require.Empty(t, got.header.Get("Cache-Control"))
+}
+
 func TestHost_OtherPaths_NotFound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
