@@ -16,14 +16,15 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-const megabyte = 1 << 20
+const mebibyte = 1 << 20
 
 // MaxSize is the size of the largest file of any type, in bytes.
-const MaxSize = 100 * megabyte
+const MaxSize = 100 * mebibyte
 
-// limits are the largest sizes by type, in bytes.
+// limits are the largest sizes by type, in bytes. The messaging network documents them in MB and does not say which it means:
+// here a MB is 2^20 bytes. It refuses the upload of a file that is too large for it.
 var limits = map[string]int64{ //nolint:gochecknoglobals // a constant
-	provider.TypeImage: 5 * megabyte, provider.TypeAudio: 16 * megabyte, provider.TypeVideo: 16 * megabyte, provider.TypeDocument: MaxSize,
+	provider.TypeImage: 5 * mebibyte, provider.TypeAudio: 16 * mebibyte, provider.TypeVideo: 16 * mebibyte, provider.TypeDocument: MaxSize,
 }
 
 // accepted says, by the detected content type, what the messaging network calls it and which type of message carries it.
@@ -38,7 +39,7 @@ var accepted = map[string]struct{ mimeType, messageType string }{ //nolint:goche
 	"audio/mpeg":                    {"audio/mpeg", provider.TypeAudio},
 	"audio/mp4":                     {"audio/mp4", provider.TypeAudio},
 	"audio/x-m4a":                   {"audio/mp4", provider.TypeAudio},
-	"audio/ogg":                     {"audio/ogg", provider.TypeAudio},
+	VoiceType:                       {VoiceType, provider.TypeAudio},
 	"text/plain":                    {"text/plain", provider.TypeDocument},
 	"application/pdf":               {"application/pdf", provider.TypeDocument},
 	"application/msword":            {"application/msword", provider.TypeDocument},
@@ -49,6 +50,9 @@ var accepted = map[string]struct{ mimeType, messageType string }{ //nolint:goche
 	slides:                          {slides, provider.TypeDocument},
 }
 
+// VoiceType is the content type that a voice note must have.
+const VoiceType = "audio/ogg"
+
 const (
 	word   = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 	sheet  = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -57,11 +61,23 @@ const (
 	whatIsAccepted = "JPEG and PNG images, MP4 and 3GPP videos, AAC, AMR, MP3, M4A and OGG Opus audio, PDF, plain text and Office documents"
 )
 
-// headSize is how much of a file is read to detect its type. The parts of Office files that tell them apart may come late.
-const headSize = 1 << 20
+// headSize is how much of a file is read to detect its type, zipHeadSize how much of a ZIP archive. Office files are such
+// archives, and the part that tells which may come after a large one, such as a preview picture.
+const headSize, zipHeadSize = 1 << 20, 8 << 20
 
 func init() { //nolint:gochecknoinits // the package keeps its limit in a global
-	mimetype.SetLimit(headSize)
+	mimetype.SetLimit(zipHeadSize)
+}
+
+// detect reads the start of a file, and tells its type.
+func detect(from io.Reader) (head []byte, mime *mimetype.MIME, err error) {
+	head, err = io.ReadAll(io.LimitReader(from, headSize))
+	if mime = mimetype.Detect(head); err != nil || !mime.Is("application/zip") {
+		return head, mime, err
+	}
+	more, err := io.ReadAll(io.LimitReader(from, zipHeadSize-headSize))
+	head = append(head, more...)
+	return head, mimetype.Detect(head), err
 }
 
 // content is a file that is being read. It fails when the file is larger than its type allows.
@@ -75,16 +91,13 @@ type content struct {
 
 // inspect reads the start of a file and detects its type by the content, never by the name.
 func inspect(filename string, from io.Reader) (*content, error) {
-	head := make([]byte, headSize)
-	n, err := io.ReadFull(from, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	head, mime, err := detect(from)
+	if err != nil {
 		return nil, err
 	}
-	if n == 0 {
+	if len(head) == 0 {
 		return nil, fault.Invalid("file", "must not be empty")
 	}
-	head = head[:n]
-	mime := mimetype.Detect(head)
 	detected, _, _ := strings.Cut(mime.String(), ";")
 	found, ok := accepted[detected]
 	if len(head) >= 12 && string(head[4:12]) == "ftypMSNV" { // detected as audio, and used by cameras for video
@@ -96,7 +109,7 @@ func inspect(filename string, from io.Reader) (*content, error) {
 	if !ok {
 		return nil, fault.Invalid("file", "has the content type "+detected+" by its content. Accepted are "+whatIsAccepted)
 	}
-	if found.mimeType == "audio/ogg" && !bytes.Contains(head, []byte("OpusHead")) {
+	if found.mimeType == VoiceType && !bytes.Contains(head, []byte("OpusHead")) {
 		return nil, fault.Invalid("file", "must use the codec Opus: the messaging network plays no other OGG audio")
 	}
 	file := &content{
@@ -144,6 +157,6 @@ func (c *content) refusal(err error) error {
 	if !errors.Is(err, errTooLarge) {
 		return err
 	}
-	return fault.New(fault.RequestTooLarge, "The file is larger than the %d MB that the messaging network allows for files of the type %s.",
-		limits[c.upload.Type]/megabyte, c.upload.Type).At("file")
+	return fault.New(fault.RequestTooLarge, "The file is larger than the %d MiB that the messaging network allows for files of the type %s.",
+		limits[c.upload.Type]/mebibyte, c.upload.Type).At("file")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
+	"github.com/parley-chat/parley/internal/domain/library"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/templates"
 	"github.com/parley-chat/parley/internal/fault"
@@ -59,7 +60,7 @@ func (p *prepared) isMarketing() bool {
 // recipientOf is what is known of the person that a draft is for, or nil if it names nobody.
 func (s *Service) recipientOf(ctx context.Context, org orgs.ID, from accounts.Account, one *prepared) (*recipient, error) {
 	if !one.sighting.Addressed {
-		return nil, nil //nolint:nilnil // nobody is an answer
+		return nil, nil //nolint:nilnil // a draft without a recipient is no failure
 	}
 	known, err := s.recipients(ctx, s.db.Of(org), from, []contacts.Sighting{one.sighting})
 	if err != nil {
@@ -75,6 +76,10 @@ func refusedByProvider(from accounts.Account, one *prepared, to *recipient, now 
 	}
 	if one.template != nil {
 		refusals = append(refusals, refusedByReview(*one.template)...)
+	}
+	if voice := one.Content.Media; voice != nil && voice.Voice && len(one.files) > 0 && one.files[0].MIMEType != library.VoiceType {
+		refusals = append(refusals, fault.New(provider.MediaUploadFailed, "A voice note must be OGG with the codec Opus, and this file is %s. "+
+			"Send it without `voice`.", one.files[0].MIMEType).At("audio.voice"))
 	}
 	switch {
 	case to == nil:

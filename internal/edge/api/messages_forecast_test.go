@@ -86,6 +86,13 @@ func allForetold() (all []foretold) {
 					"to", "", "recipient", `"`+f.bsuid(t)+`"`)
 			},
 		},
+		{
+			code: provider.MediaUploadFailed, when: "a voice note is no OGG file", param: "audio.voice", later: true,
+			make: func(t *testing.T, f *sendFixture) string {
+				id := uploadFile(t, f.Client, "a.mp3", mp3).Data(t)["id"].(string)
+				return message("audio", `{"id":"`+id+`","voice":true}`, "to", f.wrote(t))
+			},
+		},
 		{code: provider.TemplateNotFound, when: "the template is pending", param: "template.name", make: reviewed("PENDING"), later: true},
 		{code: provider.TemplateNotFound, when: "the template is rejected", param: "template.name", make: reviewed("REJECTED"), later: true},
 		{code: provider.TemplatePaused, when: "the template is paused", param: "template.name", make: reviewed("PAUSED"), later: true},

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/simulator/content"
@@ -61,6 +62,9 @@ func (s *Server) checkMedia(n *state.Number, m *message, now time.Time) error {
 	}
 	if problem := content.Fits(m.kind, found.Mime, found.Size()); problem != "" {
 		return wire.Refusal(131053, "%s", problem)
+	}
+	if of, _ := m.content.(object); of["voice"] == true && !strings.HasPrefix(found.Mime, "audio/ogg") {
+		return wire.Refusal(131053, "A voice message must be audio/ogg with the codec opus, not %s.", found.Mime)
 	}
 	return nil
 }
