@@ -1,9 +1,11 @@
 package api_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"mime/multipart"
 	"net"
 	"strings"
@@ -141,6 +143,44 @@ func TestMedia_Types_ByContentNeverByName(t *testing.T) {
 	} {
 		requireRefusal(t, refusal{400, "invalid_request_error", "invalid_field_value", "file"}, uploadFile(t, client, name, data))
 	}
+}
+
+// TestMedia_OfficeFileWithLargeFirstPart_StillDetected: a program that streams an Office file may write a large part before the one that
+// tells Word from PowerPoint.
+func TestMedia_OfficeFileWithLargeFirstPart_StillDetected(t *testing.T) {
+	t.Parallel()
+	client := apitest.New(t).Client(t)
+	for part, kind := range map[string]string{
+		"word/document.xml":    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+		"ppt/presentation.xml": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+	} {
+		made := uploadFile(t, client, "a", zipped(t, "[Content_Types].xml", "docProps/thumbnail.jpeg", part))
+		require.Equal(t, 201, made.Status, "%s", made.Body)
+		require.Equal(t, kind, made.Data(t)["mime_type"])
+	}
+	requireRefusal(t, refusal{400, "invalid_request_error", "invalid_field_value", "file"},
+		uploadFile(t, client, "a.docx", zipped(t, "[Content_Types].xml", "docProps/thumbnail.jpeg", "notes.txt")))
+}
+
+// zipped is a ZIP archive as a stream, in which no header tells a size. Its second file has 5 MiB that cannot be compressed.
+func zipped(t testing.TB, names ...string) string {
+	t.Helper()
+	var text bytes.Buffer
+	writer := zip.NewWriter(&text)
+	for i, name := range names {
+		file, err := writer.Create(name)
+		require.NoError(t, err)
+		size := 100
+		if i == 1 {
+			size = 5 << 20
+		}
+		content := make([]byte, size)
+		_, _ = rand.NewChaCha8([32]byte{1}).Read(content)
+		_, err = file.Write(content)
+		require.NoError(t, err)
+	}
+	require.NoError(t, writer.Close())
+	return text.String()
 }
 
 func TestMedia_Limits_ByType(t *testing.T) {

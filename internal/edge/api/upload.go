@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// receiveWithin is how long a whole form may take to arrive: 100 MB at 180 KB a second. uploadTimeout is the deadline
+	// receiveWithin is how long a whole form may take to arrive: 100 MiB at 190 KiB a second. uploadTimeout is the deadline
 	// of the request.
 	receiveWithin = 9 * time.Minute
 	uploadTimeout = 10 * time.Minute
@@ -34,8 +34,8 @@ const (
 	maxFormBytes = 64 << 10
 	// maxFieldBytes is more than the text of any field.
 	maxFieldBytes = 1 << 10
-	// uploadsAtOnce and uploadsPerOrg are how many files a process receives at once: each keeps up to about 6 MB in
-	// memory. Others wait for up to uploadWait before their body is read.
+	// uploadsAtOnce and uploadsPerOrg are how many files a process receives at once: each keeps up to about 6 MiB in
+	// memory, a large Office file 20. Others wait for up to uploadWait before their body is read.
 	uploadsAtOnce, uploadsPerOrg = 16, 4
 	uploadWait                   = time.Minute
 	// discardWithin is how long discarding an upload may take.
@@ -157,10 +157,10 @@ func (a *API) receive(c *call) error {
 	return err
 }
 
-var errFileTooLarge = fault.New(fault.RequestTooLarge, "The file is larger than 100 MB, the most for any type.").At("file")
+var errFileTooLarge = fault.New(fault.RequestTooLarge, "The file is larger than 100 MiB, the most for any type.").At("file")
 
 var errForm = fault.New(fault.InvalidFieldValue,
-	"The form is malformed or incomplete, or it arrived too slowly: send at least 32 KB a second, and all of it within 9 minutes.")
+	"The form is malformed or incomplete, or it arrived too slowly: send at least 32 KiB a second, and all of it within 9 minutes.")
 
 func boundaryOf(header http.Header) (string, error) {
 	if err := refuseEncoding(header); err != nil {

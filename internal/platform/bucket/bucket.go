@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
@@ -35,6 +37,7 @@ func Open(ctx context.Context, location string) (*Bucket, error) {
 	switch {
 	case parsed.Scheme == "file" && parsed.Path != "":
 		// Temporary files are made beside the files: a rename works within one file system only.
+		removeLeftovers(parsed.Path)
 		files, err = fileblob.OpenBucket(parsed.Path, &fileblob.Options{CreateDir: true, DirFileMode: os.ModePerm &^ 0o077, NoTempDir: true})
 	case parsed.Scheme == "s3" && parsed.Host != "":
 		files, err = blob.OpenBucket(ctx, location)
@@ -46,6 +49,27 @@ func Open(ctx context.Context, location string) (*Bucket, error) {
 	}
 	return &Bucket{files: files, s3: newUploader(files, parsed)}, nil
 }
+
+// leftAfter is older than any file that is being written: a transfer has 10 minutes.
+const leftAfter = 24 * time.Hour
+
+// removeLeftovers removes the temporary files of processes that were killed. One that cannot be removed is tried again at
+// the next start.
+func removeLeftovers(directory string) {
+	found, _ := os.ReadDir(directory) // it may not exist yet
+	for _, one := range found {
+		if !strings.HasSuffix(one.Name(), ".tmp") {
+			continue
+		}
+		about, err := one.Info()
+		if err == nil && about.Mode().IsRegular() && about.ModTime().Before(machineTime().Add(-leftAfter)) {
+			_ = os.Remove(filepath.Join(directory, one.Name()))
+		}
+	}
+}
+
+// machineTime is the time by which the file system stamps files.
+func machineTime() time.Time { return time.Now() } //nolint:forbidigo // see above
 
 // Close closes the bucket.
 func (b *Bucket) Close() error { return b.files.Close() }
