@@ -71,42 +71,40 @@ func (c *call) fingerprint() [][]byte {
 
 // patientBody replaces the server's deadline for a body by one that grows with what the caller has sent.
 type patientBody struct {
-	io.ReadCloser
+	noted
+	io.Closer
 
 	control *http.ResponseController
+	// now is the machine's time, which the deadlines of connections go by.
+	now func() time.Time
 	// began is when the first piece was asked for: an upload may wait for its place before.
 	began    time.Time
 	received int64
-	// failed is why reading failed; nil while it did not.
-	failed error
 }
 
 func patient(w http.ResponseWriter, body io.ReadCloser) *patientBody {
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(connectionTime().Add(uploadTimeout + answerWithin)) // without one the server's own holds
-	return &patientBody{ReadCloser: body, control: control}
+	made := &patientBody{
+		noted: noted{Reader: body}, Closer: body, control: http.NewResponseController(w),
+		now: time.Now, //nolint:forbidigo // see the field
+	}
+	_ = made.control.SetWriteDeadline(made.now().Add(uploadTimeout + answerWithin)) // without one the server's own holds
+	return made
 }
-
-// connectionTime is the machine's time, which the deadlines of connections go by.
-func connectionTime() time.Time { return time.Now() } //nolint:forbidigo // see above
 
 func (b *patientBody) Read(into []byte) (int, error) {
 	if b.began.IsZero() {
-		b.began = connectionTime()
+		b.began = b.now()
 	}
 	_ = b.control.SetReadDeadline(b.deadline()) // a deadline that is over fails the read
-	n, err := b.ReadCloser.Read(into)
+	n, err := b.noted.Read(into)
 	b.received += int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.failed = err
-	}
 	return n, err
 }
 
 // deadline is when the next piece must have arrived.
 func (b *patientBody) deadline() time.Time {
 	allowed := min(startWithin+time.Duration(b.received/slowestRate)*time.Second, receiveWithin)
-	until, stalled := b.began.Add(allowed), connectionTime().Add(stallsFor)
+	until, stalled := b.began.Add(allowed), b.now().Add(stallsFor)
 	if stalled.Before(until) {
 		return stalled
 	}
@@ -216,10 +214,11 @@ func (c *call) readPart(form *multipart.Reader) error {
 	}
 }
 
-// noted keeps why reading a part failed, because Receive returns only its own errors.
+// noted keeps why reading failed, because those who read it return errors of their own.
 type noted struct {
 	io.Reader
 
+	// failed is nil while reading did not fail.
 	failed error
 }
 
