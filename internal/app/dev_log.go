@@ -88,5 +88,5 @@ func tell(n provider.Notification) string {
 	}
 }
 
-// who is the best name of a user that came with a notification.
+// who returns the name by which a person knows the user: number, username or id.
 func who(user provider.User) string { return cmp.Or(user.Phone, user.Username, user.ID) }

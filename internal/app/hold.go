@@ -82,9 +82,10 @@ func (c *Cell) workUntilChanged(ctx context.Context, held bool, logger *slog.Log
 	return c.work(ctx, held, changed, logger)
 }
 
-// onHoldFound and releaseHold are what doctor, /readyz and the log say about a cell on hold.
+// releaseHold is what doctor, /readyz and the log say that an operator does about a cell on hold.
 const releaseHold = "decide what becomes of unsent messages: `parley admin hold release`, docs/operations.md, \"Restore\""
 
+// onHoldFound is what doctor, /readyz and the log say about a cell on hold.
 func onHoldFound(held *hold.State) string {
 	return fmt.Sprintf("on hold since %s (%s): nothing is sent or delivered", held.HeldAt.UTC().Format(time.RFC3339), held.HeldBy)
 }

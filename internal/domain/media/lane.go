@@ -138,21 +138,31 @@ func (s *Service) settle(ctx context.Context, tx *postgres.Tx, results []result)
 		return nil
 	}
 	all := slices.Concat(downloads, uploads)
-	account, err := s.accounts.GetTx(ctx, tx, all[0].Task.account())
+	rows := postgres.Each(all, func(r *result) ids.Any { return r.Row.ID })
+	return s.lockedTx(ctx, tx, all[0].Task.account(), rows, effectOf(uploads), func(of accounts.Account) error {
+		if err := s.settleUploads(ctx, tx, of, uploads); err != nil {
+			return err
+		}
+		return s.settleDownloads(ctx, tx, of, downloads)
+	})
+}
+
+// lockedTx locks messages of a number, writes what a failure says about the number (nil says nothing), and calls do. It does nothing
+// if the number was disconnected: its purge is under way.
+func (s *Service) lockedTx(
+	ctx context.Context, tx *postgres.Tx, of accounts.ID, messages []ids.Any, about *provider.Error, do func(accounts.Account) error,
+) error {
+	account, err := s.accounts.GetTx(ctx, tx, of)
 	if fault.Of(err) == fault.ResourceNotFound {
-		return nil // its purge is under way
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	rows := postgres.Each(all, func(r *result) ids.Any { return r.Row.ID })
-	if err := s.owner.Lock(ctx, tx, account, rows, effectOf(uploads)); err != nil {
+	if err := s.owner.Lock(ctx, tx, account, messages, about); err != nil {
 		return err
 	}
-	if err := s.settleUploads(ctx, tx, account, uploads); err != nil {
-		return err
-	}
-	return s.settleDownloads(ctx, tx, account, downloads)
+	return do(account)
 }
 
 // setAside gives up files that could not be handled.
@@ -174,18 +184,10 @@ func (s *Service) setAside(ctx context.Context, tx *postgres.Tx, _ lanes.Lane, r
 			downloads = append(downloads, one.down)
 		}
 	}
-	account, err := s.accounts.GetTx(ctx, tx, of)
-	if fault.Of(err) == fault.ResourceNotFound {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.owner.Lock(ctx, tx, account, slices.Collect(maps.Keys(found)), nil); err != nil {
-		return err
-	}
-	if err := s.handBackTx(ctx, tx, account, uploads); err != nil {
-		return err
-	}
-	return s.endDownloadsTx(ctx, tx, account, postgres.Each(downloads, func(d *download) Outcome { return d.outcome(Failed) }), downloads, nil)
+	return s.lockedTx(ctx, tx, of, slices.Collect(maps.Keys(found)), nil, func(of accounts.Account) error {
+		if err := s.handBackTx(ctx, tx, of, uploads); err != nil {
+			return err
+		}
+		return s.endDownloadsTx(ctx, tx, of, postgres.Each(downloads, func(d *download) Outcome { return d.outcome(Failed) }), downloads, nil)
+	})
 }

@@ -84,17 +84,8 @@ func (s *Service) WithdrawTx(ctx context.Context, tx *postgres.Tx, rows []ids.An
 	if len(released) == 0 {
 		return nil
 	}
-	account, err := s.accounts.GetTx(ctx, tx, of)
-	if fault.Of(err) == fault.ResourceNotFound {
-		return nil // its purge is under way
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.owner.Lock(ctx, tx, account, postgres.Each(released, func(r Released) ids.Any { return r.MessageID }), nil); err != nil {
-		return err
-	}
-	return s.handBackTx(ctx, tx, account, released)
+	messages := postgres.Each(released, func(r Released) ids.Any { return r.MessageID })
+	return s.lockedTx(ctx, tx, of, messages, nil, func(of accounts.Account) error { return s.handBackTx(ctx, tx, of, released) })
 }
 
 // Reusable returns the provider's ids of those files that a new message of the number need not upload again.
@@ -146,11 +137,9 @@ func (s *Service) upload(ctx context.Context, org orgs.ID, one *transfer, file L
 		if s.bucket == nil {
 			return nil, errors.New("PARLEY_MEDIA_BUCKET is not set")
 		}
-		content, err := s.bucket.Get(ctx, file.Key)
-		if err != nil {
+		if err := s.bucket.Exists(ctx, file.Key); err != nil {
 			return nil, err
 		}
-		_ = content.Close() // the file exists; Open reads it, again for each try
 		id, err := s.provider.UploadMedia(ctx, *one.number, provider.File{
 			Name: file.Filename, MIMEType: file.MIMEType, Size: file.Size,
 			Open: func() (io.ReadCloser, error) { return s.bucket.Get(ctx, file.Key) },

@@ -138,6 +138,15 @@ type Object struct {
 // ErrNotFound means that there is no file under the key.
 var ErrNotFound = errors.New("there is no such file")
 
+// Exists returns ErrNotFound if there is no file under the key.
+func (b *Bucket) Exists(ctx context.Context, key string) error {
+	there, err := b.files.Exists(ctx, key)
+	if err == nil && !there {
+		return ErrNotFound
+	}
+	return hide(key, err)
+}
+
 // Get opens a file. The caller closes it.
 func (b *Bucket) Get(ctx context.Context, key string) (*Object, error) {
 	attributes, err := b.files.Attributes(ctx, key)

@@ -114,6 +114,7 @@ func TestBucket_PutGetDelete(t *testing.T) {
 			size, err := files.Put(t.Context(), "key", bucket.File{ContentType: "image/png", Disposition: "attachment"}, bytes.NewReader(data))
 			require.NoError(t, err)
 			require.EqualValues(t, len(data), size)
+			require.NoError(t, files.Exists(t.Context(), "key"))
 			file, err := files.Get(t.Context(), "key")
 			require.NoError(t, err)
 			require.Equal(t, bucket.File{ContentType: "image/png", Disposition: "attachment"}, file.File)
@@ -128,6 +129,7 @@ func TestBucket_PutGetDelete(t *testing.T) {
 			require.NoError(t, files.Delete(t.Context(), "key"), "a file that is gone can be deleted again")
 			_, err = files.Get(t.Context(), "key")
 			require.ErrorIs(t, err, bucket.ErrNotFound)
+			require.ErrorIs(t, files.Exists(t.Context(), "key"), bucket.ErrNotFound)
 			require.NoError(t, files.Check(t.Context()))
 		})
 	}

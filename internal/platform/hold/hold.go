@@ -84,7 +84,7 @@ func (h *Hold) Write(ctx context.Context, by string) (*State, error) {
 	return h.Read(ctx)
 }
 
-// retryAfter is how long a caller waits who was refused. Releasing a hold takes a person minutes or hours.
+// retryAfter is the Retry-After of a refusal. An operator needs minutes or hours to release a hold.
 const retryAfter = time.Minute
 
 // Refuse returns an error while the cell is held, for requests that call the provider.

@@ -38,7 +38,7 @@ type Config struct {
 	Timeout time.Duration
 	// Resolver resolves names. Nil means the resolver of the machine.
 	Resolver *net.Resolver
-	// Posted is called after each Post with its result. Nil means that nobody is told.
+	// The client calls Posted after each Post. Nil: it calls nothing.
 	Posted func(ctx context.Context, target string, header http.Header, answer Answer, err error)
 }
 
