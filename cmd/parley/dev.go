@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/joho/godotenv"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -81,9 +82,8 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	if err != nil {
 		return err
 	}
-	databaseURL := config.DatabaseURL.Reveal()
-	if _, err := postgres.EnsureDatabase(ctx, databaseURL); err != nil {
-		return fmt.Errorf("PostgreSQL does not answer at PARLEY_DATABASE_URL: %w", err)
+	if err := devDatabase(ctx, config); err != nil {
+		return err
 	}
 	process, err := app.New(ctx, config, logger, app.Options{Public: public, Media: host})
 	if err != nil {
@@ -119,6 +119,19 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 		}})
 	})
 	return group.Wait()
+}
+
+// devDatabase makes the database if it is missing.
+func devDatabase(ctx context.Context, config app.Config) error {
+	_, err := postgres.EnsureDatabase(ctx, config.DatabaseURL.Reveal())
+	switch connect := (*pgconn.ConnectError)(nil); {
+	case err == nil:
+		return nil
+	case errors.As(err, &connect):
+		return app.Unusable(err)
+	default:
+		return fmt.Errorf("the database of PARLEY_DATABASE_URL cannot be made: %w", err)
+	}
 }
 
 // devSettings sets the settings of a developer's machine that the environment does not: from .env

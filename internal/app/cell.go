@@ -126,7 +126,7 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.key, err = newKeyCheck(c.upkeepDB, config.Ring, config.Network)
+	c.key, err = newKeyCheck(c.upkeepDB, c.database.setting, config.Ring, config.Network)
 	return c, err
 }
 

@@ -41,31 +41,44 @@ func (p *problem) Unwrap() error { return p.cause }
 // problem returns nil if the database answers and has all migrations.
 func (d database) problem(ctx context.Context) *problem {
 	pending, err := d.db.Pending(ctx, d.migrations...)
-	absent := postgres.Absent(err)
 	switch {
-	case absent != "":
-		return &problem{
-			found: fmt.Sprintf("the database %q does not exist", absent), cause: err,
-			fix: fmt.Sprintf("run `createdb %s` and `parley migrate`, or correct %s", absent, d.setting),
-		}
-	case postgres.RefusedByPooler(err):
-		return &problem{
-			found: "a pooler in front of the database refuses the settings of our sessions", cause: err,
-			fix: "have " + d.setting + " lead to PostgreSQL itself: docs/operations.md, \"Poolers\"",
-		}
-	case postgres.Denied(err):
-		return &problem{
-			found: "the database does not let this user in", cause: err, unknown: true,
-			fix: "correct the user or the password in " + d.setting + ", or pg_hba.conf",
-		}
 	case err != nil:
-		return &problem{found: "the database does not answer", fix: "start PostgreSQL or correct " + d.setting, cause: err, unknown: true}
+		return problemOf(err, d.setting)
 	case pending == 1:
 		return &problem{found: "1 migration missing", fix: "run `parley migrate`"}
 	case pending > 0:
 		return &problem{found: fmt.Sprintf("%d migrations missing", pending), fix: "run `parley migrate`"}
 	default:
 		return nil
+	}
+}
+
+// Unusable explains an error of connecting to the database of the main cell.
+func Unusable(err error) error {
+	return fmt.Errorf("%w (%s)", problemOf(err, settingOf(mainCell)), oneLine(err))
+}
+
+// problemOf is why a database gave an error. setting has its URL.
+func problemOf(err error, setting string) *problem {
+	absent := postgres.Absent(err)
+	switch {
+	case absent != "":
+		return &problem{
+			found: fmt.Sprintf("the database %q does not exist", absent), cause: err,
+			fix: fmt.Sprintf("run `createdb %s` and `parley migrate`, or correct %s", absent, setting),
+		}
+	case postgres.RefusedByPooler(err):
+		return &problem{
+			found: "a pooler in front of the database refuses the settings of our sessions", cause: err,
+			fix: "have " + setting + " lead to PostgreSQL itself: docs/operations.md, \"Poolers\"",
+		}
+	case postgres.Denied(err):
+		return &problem{
+			found: "the database does not let this user in", cause: err, unknown: true,
+			fix: "correct the user or the password in " + setting + ", or pg_hba.conf",
+		}
+	default:
+		return &problem{found: "the database does not answer", fix: "start PostgreSQL or correct " + setting, cause: err, unknown: true}
 	}
 }
 

@@ -45,25 +45,44 @@ func Doctor(ctx context.Context, environment map[string]string) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(databases)) {
 		findings = append(findings, doctorCell(ctx, config, name)...)
 	}
-	findings = append(findings, doctorKeys(ctx, config)...)
-	findings = append(findings, doctorMoves(ctx, config)...)
+	complete, cells := config.Check() == nil, doctorCells(ctx, config)
+	if cells != nil {
+		defer cells.Close()
+		if complete {
+			findings = append(findings, doctorKeys(ctx, cells)...)
+		}
+		findings = append(findings, doctorMoves(ctx, cells)...)
+	}
 	findings = append(findings, doctorRedis(ctx, config), doctorBucket(ctx, config), doctorMediaHost(ctx, config), doctorProvider(ctx, config))
-	return append(findings, doctorNumbers(ctx, config)...)
+	if !complete || !config.hasProviderApp() {
+		return findings // the checks of the settings and of the provider reported it
+	}
+	findings = append(findings, doctorCallback(ctx, config))
+	if cells != nil {
+		findings = append(findings, doctorNumbers(ctx, cells)...)
+	}
+	return findings
+}
+
+// doctorCells opens all cells. It returns nil if that is not possible, which the checks of the settings and databases reported.
+// With mistakes in the settings the cells have no master key.
+func doctorCells(ctx context.Context, config Config) *Cells {
+	if config.Check() != nil {
+		config.MasterKey = nil
+	}
+	cells, err := OpenCells(ctx, config, CellsConfig{All: true, Conns: 2, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil
+	}
+	_ = cells.SyncClocks(ctx) // a database that is down was reported already
+	return cells
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // doctorKeys opens what the cells have stored under the master keys. It says nothing about settings and
 // databases that the other checks report.
-func doctorKeys(ctx context.Context, config Config) []Finding {
-	if config.Check() != nil {
-		return nil
-	}
-	cells, err := OpenCells(ctx, config, CellsConfig{All: true, Conns: 1, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil
-	}
-	defer cells.Close()
+func doctorKeys(ctx context.Context, cells *Cells) []Finding {
 	finding := Finding{Name: "master key", Found: "opens what is stored"}
 	switch err := cells.CheckKeys(ctx, false); {
 	case errors.Is(err, errOtherNetwork):

@@ -15,7 +15,7 @@ type durability struct {
 	SynchronousCommit string
 	// SynchronousStandbyNames is empty if commits wait for no standby.
 	SynchronousStandbyNames string
-	// Standbys is how many are attached.
+	// Standbys is how many are attached. Subscribers of logical replication are none: nobody fails over to them.
 	Standbys int
 }
 
@@ -24,7 +24,11 @@ SELECT current_setting('fsync') AS fsync,
        current_setting('full_page_writes') AS full_page_writes,
        current_setting('synchronous_commit') AS synchronous_commit,
        current_setting('synchronous_standby_names') AS synchronous_standby_names,
-       (SELECT count(*)::int FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup') AS standbys`
+       (SELECT count(*)::int
+        FROM pg_stat_replication r
+        WHERE r.state IS DISTINCT FROM 'backup'
+          AND NOT EXISTS (
+              SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')) AS standbys`
 
 // doctorDurability warns of settings with which an answered change can be lost.
 func doctorDurability(ctx context.Context, db *postgres.DB, name func(string) string) []Finding {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,19 +15,8 @@ import (
 // check is the oldest.
 const examined = 20
 
-// doctorNumbers checks that the tokens of connected numbers work, that the numbers are subscribed
-// to our callbacks, and that our callback address answers the provider's challenge.
-func doctorNumbers(ctx context.Context, config Config) []Finding {
-	if !config.hasProviderApp() || config.Check() != nil {
-		return nil // the checks of the settings and of the provider reported it
-	}
-	findings := []Finding{doctorCallback(ctx, config)}
-	cells, err := OpenCells(ctx, config, CellsConfig{All: true, Conns: 2, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return findings
-	}
-	defer cells.Close()
-	_ = cells.SyncClocks(ctx) // a database that is down was reported already
+// doctorNumbers checks that the tokens of connected numbers work, and that the numbers are subscribed to our callbacks.
+func doctorNumbers(ctx context.Context, cells *Cells) (findings []Finding) {
 	_ = cells.Each(func(cell *Cell) error {
 		all, err := cell.Accounts.Examine(ctx, examined)
 		if err != nil {

@@ -21,8 +21,10 @@ import (
 // keyCheck is a known text that each cell keeps sealed. The first process with a master key writes it. The text tells
 // whether the cell belongs to the simulated network of `parley dev`.
 type keyCheck struct {
-	db  *postgres.DB
-	box *sealed.Box
+	db *postgres.DB
+	// setting is the name of the setting with the cell's URL.
+	setting string
+	box     *sealed.Box
 	// dev opens what was sealed under the published key.
 	dev     *sealed.Box
 	network network
@@ -36,7 +38,7 @@ INSERT INTO master_key_check (sealed) VALUES (@sealed)
 ON CONFLICT (only_row) DO UPDATE SET sealed = EXCLUDED.sealed`
 )
 
-func newKeyCheck(db *postgres.DB, ring *sealed.Keyring, network network) (*keyCheck, error) {
+func newKeyCheck(db *postgres.DB, setting string, ring *sealed.Keyring, network network) (*keyCheck, error) {
 	if ring == nil {
 		return nil, nil //nolint:nilnil // a command without a master key
 	}
@@ -44,7 +46,7 @@ func newKeyCheck(db *postgres.DB, ring *sealed.Keyring, network network) (*keyCh
 	if err != nil {
 		return nil, err
 	}
-	check := &keyCheck{db: db, network: network}
+	check := &keyCheck{db: db, setting: setting, network: network}
 	if check.dev, err = published.Box(keyCheckPurpose); err != nil {
 		return nil, err
 	}
@@ -69,11 +71,11 @@ func (k *keyCheck) read(ctx context.Context) (text string, err error) {
 	text = string(opened)
 	switch {
 	case err != nil && notDev == nil:
-		return "", errMadeByDev
+		return "", errMadeByDev(k.setting)
 	case err != nil || text != realNetwork && text != devNetwork:
 		return "", fmt.Errorf("the check of the master key: %w", sealed.ErrOtherKey)
 	default:
-		return text, k.network.refuses(text, notDev == nil)
+		return text, k.network.refuses(text, notDev == nil, k.setting)
 	}
 }
 

@@ -45,6 +45,21 @@ func TestCheckKeys_TwoKeysOnEmptyDatabases_SecondRefused(t *testing.T) {
 	require.NoError(t, f.withKeys(t, other, canary.Master).CheckKeys(t.Context(), true))
 }
 
+// The error names the setting of the cell that it is about.
+func TestCheckKeys_OtherCellMadeByDev_NamesItsSetting(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	dev, err := app.OpenCells(t.Context(), app.ReadConfig(map[string]string{
+		"PARLEY_DATABASE_URL": f.urls["second"], "PARLEY_MASTER_KEY": app.DevMasterKey(),
+	}), app.CellsConfig{All: true, Conns: 2, Logger: canary.Logger(t)})
+	require.NoError(t, err)
+	defer dev.Close()
+	require.NoError(t, dev.CheckKeys(t.Context(), true))
+	err = f.withKeys(t, canary.Master).CheckKeys(t.Context(), false)
+	require.ErrorContains(t, err, "the database belongs to another network")
+	require.ErrorContains(t, err, "set PARLEY_CELL_SECOND_DATABASE_URL to it")
+}
+
 // A database whose values were sealed before there was a known text is checked by these values.
 func TestCheckKeys_ValuesUnderOlderKey_KeyMustStay(t *testing.T) {
 	t.Parallel()

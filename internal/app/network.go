@@ -33,23 +33,22 @@ func (n network) text() string {
 // errOtherNetwork refuses a database whose numbers and messages belong to another network.
 var errOtherNetwork = errors.New("the database belongs to another network")
 
-var (
-	errMadeByDev = fmt.Errorf("%w: `parley dev` made it under its published key, so nothing in it is secret. "+
-		"Make another database with `createdb`, and set PARLEY_DATABASE_URL to it", errOtherNetwork)
-	errSimulated = fmt.Errorf("%w: `parley dev` made it, and its numbers are simulated. Make another database with `createdb`, and set "+
-		"PARLEY_DATABASE_URL to it; or set PARLEY_PROVIDER_BASE_URL to a `parley simulator` on this machine", errOtherNetwork)
-	errReal = fmt.Errorf("%w: `parley dev` did not make it, so its messages would go to the simulated network and be lost. "+
-		"Set PARLEY_DATABASE_URL to another database", errOtherNetwork)
-)
+// errMadeByDev refuses a database under the published key. setting is the one with its URL.
+func errMadeByDev(setting string) error {
+	return fmt.Errorf("%w: `parley dev` made it under its published key, so nothing in it is secret. "+
+		"Make another database with `createdb`, and set %s to it", errOtherNetwork, setting)
+}
 
 // refuses returns why this process must not use a cell with that known text. published tells that the text is under the
-// published key: only `parley dev` uses that.
-func (n network) refuses(text string, published bool) error {
+// published key: only `parley dev` uses that. setting is the one with the cell's URL.
+func (n network) refuses(text string, published bool, setting string) error {
 	switch {
 	case text == devNetwork && !n.here:
-		return errSimulated
+		return fmt.Errorf("%w: `parley dev` made it, and its numbers are simulated. Make another database with `createdb`, and set "+
+			"%s to it; or set PARLEY_PROVIDER_BASE_URL to a `parley simulator` on this machine", errOtherNetwork, setting)
 	case text == realNetwork && n.simulated && !published:
-		return errReal
+		return fmt.Errorf("%w: `parley dev` did not make it, so its messages would go to the simulated network and be lost. "+
+			"Set %s to another database", errOtherNetwork, setting)
 	default:
 		return nil
 	}

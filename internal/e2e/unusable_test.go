@@ -86,6 +86,23 @@ func TestUnusableDatabase_SameWordsEverywhere(t *testing.T) {
 	}
 }
 
+// `parley dev` tells a user that PostgreSQL refuses from a PostgreSQL that does not answer.
+func TestDev_UserRefusedOrServerDown_ToldApart(t *testing.T) {
+	t.Parallel()
+	address, err := url.Parse(newFixture(t).missingDatabase(t))
+	require.NoError(t, err)
+	address.User = url.UserPassword("nobody", password)
+	for database, said := range map[string]string{
+		address.String(): "the database does not let this user in: correct the user or the password in PARLEY_DATABASE_URL, or pg_hba.conf",
+		"postgres://parley:" + password + "@" + proc.FreeAddress(t) + "/parley": "the database does not answer: start PostgreSQL or correct PARLEY_DATABASE_URL",
+	} {
+		refused := proc.Run(t, proc.Settings{"PARLEY_DATABASE_URL": database}, "dev", "--addr", "127.0.0.1:0")
+		require.Equal(t, 1, refused.Code)
+		require.Contains(t, refused.Stderr, said)
+		require.NotContains(t, refused.Stderr, password)
+	}
+}
+
 // The number of missing migrations is the number that `parley migrate` applies, wherever it is shown.
 func TestMissingMigrations_OneCountEverywhere(t *testing.T) {
 	t.Parallel()
