@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/parley-chat/parley/internal/platform/safehttp"
+	"github.com/parley-chat/parley/internal/platform/statuswriter"
 	"github.com/parley-chat/parley/internal/provider"
 )
 
@@ -44,31 +45,16 @@ func logCallbacks(ingress http.Handler, parser provider.Callbacks, logger *slog.
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		answered := &answered{ResponseWriter: w, status: http.StatusOK}
+		answered := statuswriter.New(w)
 		ingress.ServeHTTP(answered, r)
 		items, _ := parser.Parse(body) // nil for a body that the ingress refused
 		told := make([]string, len(items))
 		for i, item := range items {
 			told[i] = tell(item)
 		}
-		logger.InfoContext(r.Context(), "callback.received", "says", strings.Join(told, "; "), "answer", answered.status)
+		logger.InfoContext(r.Context(), "callback.received", "says", strings.Join(told, "; "), "answer", answered.Status)
 	})
 }
-
-// answered remembers the status of an answer.
-type answered struct {
-	http.ResponseWriter
-
-	status int
-}
-
-func (a *answered) WriteHeader(status int) {
-	a.status = status
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap returns the server's own writer.
-func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // tell says in a few words what a notification is about.
 func tell(n provider.Notification) string {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/parley-chat/parley/internal/platform/statuswriter"
 	"github.com/parley-chat/parley/internal/testkit/canary"
 	"github.com/parley-chat/parley/internal/testkit/proc"
 	"github.com/parley-chat/parley/internal/testkit/proof"
@@ -92,26 +93,15 @@ func (f *ingressFixture) watch(t *testing.T) string {
 		if found := phoneNumberID.FindSubmatch(body); found != nil {
 			seen.number = string(found[1])
 		}
-		answer := &statusWriter{ResponseWriter: w}
+		answer := statuswriter.New(w)
 		forward.ServeHTTP(answer, request)
-		seen.status, seen.took = answer.status, time.Since(seen.began)
+		seen.status, seen.took = answer.Status, time.Since(seen.began)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.posts = append(f.posts, seen)
 	}))
 	t.Cleanup(proxy.Close)
 	return proxy.URL
-}
-
-type statusWriter struct {
-	http.ResponseWriter
-
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
 }
 
 // TestIngress_StatusesOfSends_AnsweredInTime sends 200 messages a second for two minutes. The provider

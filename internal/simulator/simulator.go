@@ -26,6 +26,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/parley-chat/parley/internal/platform/statuswriter"
 	"github.com/parley-chat/parley/internal/simulator/control"
 	"github.com/parley-chat/parley/internal/simulator/dispatcher"
 	"github.com/parley-chat/parley/internal/simulator/graph"
@@ -83,25 +84,10 @@ func (s *Simulator) Handler() http.Handler {
 		case strings.HasPrefix(path, state.MediaPath):
 			api.ServeMedia(w, r)
 		default:
-			recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
+			recorder := statuswriter.New(w)
 			api.ServeHTTP(recorder, r)
 			// Only the path is logged: a query may carry tokens, codes and secrets.
-			s.simulation.Config.Logger.DebugContext(r.Context(), "request.handled", "method", r.Method, "path", path, "status", recorder.status)
+			s.simulation.Config.Logger.DebugContext(r.Context(), "request.handled", "method", r.Method, "path", path, "status", recorder.Status)
 		}
 	})
 }
-
-// statusRecorder keeps the status of an answer for the log.
-type statusRecorder struct {
-	http.ResponseWriter
-
-	status int
-}
-
-func (w *statusRecorder) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach the writer.
-func (w *statusRecorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
