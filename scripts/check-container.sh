@@ -106,11 +106,7 @@ known_settings() {
 # Runs the block below a mark on an empty database, then stops its services.
 run_block() {
   local code
-  code=$(awk -v mark="<!-- containers: $1 -->" '
-    $0 == mark { wanted = 1 }
-    wanted && /^```/ { inside = !inside; if (!inside) wanted = 0; next }
-    inside && wanted' docs/operations.md)
-  [[ -n $code ]] || { echo "check-container: docs/operations.md has no block $1" >&2 && exit 1; }
+  code=$(scripts/block.sh docs/operations.md "containers: $1")
   PGOPTIONS='-c client_min_messages=warning' \
     psql -qd "$PARLEY_TEST_DATABASE_URL" -c 'DROP DATABASE IF EXISTS parley' -c 'CREATE DATABASE parley OWNER parley'
   echo "== docs/operations.md, containers: $1"

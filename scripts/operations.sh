@@ -36,12 +36,8 @@ trap cleanup EXIT
 
 # Writes the block of this name to a file, with our database and port, and names the file.
 block() {
-  awk -v mark="<!-- operations: $1 -->" '
-    $0 == mark { wanted = 1 }
-    wanted && /^```/ { inside = !inside; if (!inside) wanted = 0; next }
-    inside && wanted' docs/operations.md |
-    sed "s|postgres://127.0.0.1:5432/parley|${server%/*}/$database|; s|createdb parley|createdb $database|; s|127.0.0.1:8080|$api|" >"$scratch/$1"
-  [[ -s $scratch/$1 ]] || { echo "operations: docs/operations.md has no block $1" >&2 && exit 1; }
+  scripts/block.sh docs/operations.md "operations: $1" |
+    sed "s|postgres://127.0.0.1:5432/parley|${server%/*}/$database|; s|createdb parley|createdb $database|; s|127.0.0.1:8080|$api|" >"$scratch/$1" || exit 1
   echo "$scratch/$1"
 }
 

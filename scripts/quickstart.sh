@@ -14,10 +14,7 @@ log=$scratch/parley.log received=$scratch/received.log
 
 # Prints the blocks of the README below the marks of this name.
 blocks() {
-  awk -v mark="<!-- quickstart: $1 -->" '
-    $0 == mark { wanted = 1 }
-    wanted && /^```/ { inside = !inside; if (!inside) wanted = 0; next }
-    inside && wanted' README.md
+  scripts/block.sh README.md "quickstart: $1"
 }
 
 cleanup() {
