@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: help dev build test race bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi clients schema schema-check fetch
+.PHONY: errors help dev build test race bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi clients schema schema-check fetch
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -86,6 +86,9 @@ clients: ## Generate a TypeScript and a Go client and compile both
 
 schema: ## Write schema/schema.sql from the migrations
 	@scripts/test-postgres.sh scripts/schema-dump.sh
+
+errors: ## Write docs/errors.md from the codes of the product
+	@PARLEY_WRITE_DOCS=1 go test -vet=off -count=1 -run TestErrors_Guide ./internal/edge/api
 
 schema-check:
 	@scripts/test-postgres.sh scripts/schema-dump.sh --check

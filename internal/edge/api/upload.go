@@ -101,6 +101,10 @@ func (b *patientBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
+// ended gives the caller's connection the time of the whole request: the server goes on reading from it, and a deadline that
+// passes would cancel the request while its file is being stored.
+func (b *patientBody) ended() { _ = b.control.SetReadDeadline(b.now().Add(uploadTimeout)) }
+
 // deadline is when the next piece must have arrived.
 func (b *patientBody) deadline() time.Time {
 	allowed := min(startWithin+time.Duration(b.received/slowestRate)*time.Second, receiveWithin)
@@ -142,8 +146,12 @@ func (a *API) receive(c *call) error {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
+	body, patient := c.request.Body.(*patientBody)
+	if patient {
+		body.ended()
+	}
 	// An error of the connection comes first: the errors after it are its consequences.
-	if body, ok := c.request.Body.(*patientBody); ok && body.failed != nil {
+	if patient && body.failed != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](body.failed); tooLarge {
 			return errFileTooLarge
 		}
