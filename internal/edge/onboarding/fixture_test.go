@@ -38,7 +38,12 @@ type fixture struct {
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	w := factory.New(t)
+	return setupIn(t, factory.New(t))
+}
+
+// setupIn is setup in a world that exists.
+func setupIn(t *testing.T, w *factory.World) *fixture {
+	t.Helper()
 	org, _ := w.Org(t)
 	ring, err := sealed.NewKeyring([]string{canary.Master})
 	require.NoError(t, err)
