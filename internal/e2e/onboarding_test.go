@@ -26,18 +26,20 @@ type platform struct {
 	*browser.Browser
 
 	customer, database string
-	// site is where the platform's redirects lead, visited what was opened there.
-	site    string
-	mu      sync.Mutex
-	visited []url.Values
-	order   []string
+	process            *proc.Process
+	// site is where the platform's redirects lead, visited what was opened there, and referers from where.
+	site     string
+	mu       sync.Mutex
+	visited  []url.Values
+	referers []string
+	order    []string
 }
 
 func newPlatform(t *testing.T) *platform {
 	t.Helper()
 	p := &platform{Browser: browser.Open(t)}
 	p.database = newFixture(t).missingDatabase(t)
-	p.inbox, _ = newInbox(t, p.database)
+	p.inbox, p.process = newInbox(t, p.database)
 	site := httptest.NewServer(http.HandlerFunc(p.serveSite))
 	t.Cleanup(site.Close)
 	p.site = site.URL
@@ -55,7 +57,7 @@ func (p *platform) serveSite(w http.ResponseWriter, r *http.Request) {
 	case "/events":
 		p.order = append(p.order, r.Header.Get("X-Svc-Event"))
 	case "/connected", "/failed":
-		p.visited = append(p.visited, r.URL.Query())
+		p.visited, p.referers = append(p.visited, r.URL.Query()), append(p.referers, r.Header.Get("Referer"))
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, "<h1>The platform: %s</h1>", r.URL.Path)
 	}
