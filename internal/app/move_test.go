@@ -40,6 +40,8 @@ type fixture struct {
 	cells *app.Cells
 	api   *httptest.Server
 	urls  map[string]string
+	// more are further settings of the process.
+	more map[string]string
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -52,11 +54,13 @@ func newFixture(t *testing.T) *fixture {
 // start starts the process on the databases.
 func (f *fixture) start(t *testing.T) {
 	t.Helper()
-	config := app.ReadConfig(map[string]string{
+	settings := map[string]string{
 		"PARLEY_DATABASE_URL": f.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": f.urls["second"],
 		"PARLEY_MASTER_KEY": app.DevMasterKey(), "PARLEY_DATABASE_CONNS": "8",
 		"PARLEY_PROVIDER_APP_ID": "1", "PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
-	})
+	}
+	maps.Copy(settings, f.more)
+	config := app.ReadConfig(settings)
 	config.Dev = true
 	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
 	require.NoError(t, err)
