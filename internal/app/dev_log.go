@@ -29,9 +29,6 @@ func logDeliveries(logger *slog.Logger) func(context.Context, string, http.Heade
 	}
 }
 
-// maxLoggedCallback is more than the ingress accepts.
-const maxLoggedCallback = 8 << 20
-
 // logCallbacks logs what each callback of the provider says, for a developer.
 func logCallbacks(ingress http.Handler, parser provider.Callbacks, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,15 +36,15 @@ func logCallbacks(ingress http.Handler, parser provider.Callbacks, logger *slog.
 			ingress.ServeHTTP(w, r)
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLoggedCallback))
-		if err != nil {
-			http.Error(w, "The callback is too large, or its body was cut off.", http.StatusRequestEntityTooLarge)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		// The ingress reads the body, under its limits; the log sees a copy of what it read.
+		var body bytes.Buffer
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.TeeReader(r.Body, &body), r.Body}
 		answered := statuswriter.New(w)
 		ingress.ServeHTTP(answered, r)
-		items, _ := parser.Parse(body) // nil for a body that the ingress refused
+		items, _ := parser.Parse(body.Bytes()) // nil for a body that the ingress refused
 		told := make([]string, len(items))
 		for i, item := range items {
 			told[i] = tell(item)

@@ -66,8 +66,9 @@ func connectFault(err error) error {
 }
 
 // Around runs in the transaction that attaches a number, also of a number that the organization has already. It locks what comes
-// before accounts in the order of locks, calls attach once and then writes what needs the account. The transaction may run
-// more than once.
+// before accounts in the order of locks, calls attach once, returns its error unchanged, and then writes what needs the account. It returns
+// no other postgres.ErrNoRow: that of attach means that the organization does not have the number. The transaction may run more
+// than once.
 type Around func(ctx context.Context, tx *postgres.Tx, attach func() (Account, error)) (Account, error)
 
 // Attach makes a number the organization's, as the provider described it at a time: claimed

@@ -168,10 +168,14 @@ func (c *Customer) restore(now time.Time) (changed bool) {
 	return true
 }
 
-// Activate makes a pending customer active: it has connected its first number. The caller announces what happened.
+// Activate makes a pending customer active: it has connected its first number. Without an event after it (AnnounceTx)
+// ChangeTx does not store the change.
 func (c *Customer) Activate(now time.Time) {
 	if c.Status == Pending {
-		c.Status, c.UpdatedAt = Active, now
+		c.Status = Active
+		if now.After(c.UpdatedAt) { // a change in the same millisecond may have moved it ahead of the clock
+			c.UpdatedAt = now
+		}
 	}
 }
 

@@ -19,8 +19,8 @@ type Service struct {
 	orgs   *orgs.Service
 	events *events.Log
 	audit  *audit.Log
-	// archived run in the transaction that archives a customer.
-	archived []func(ctx context.Context, tx *postgres.Tx, id ID) error
+	// onArchive are functions that run in the transaction that archives a customer.
+	onArchive []func(ctx context.Context, tx *postgres.Tx, id ID) error
 }
 
 // New builds the service.
@@ -28,9 +28,9 @@ func New(db *postgres.DB, clock clock.Clock, orgs *orgs.Service, events *events.
 	return &Service{db: db, clock: clock, orgs: orgs, events: events, audit: audit}
 }
 
-// OnArchive sets what another package does in the transaction that archives a customer. Call it before the service is used.
+// OnArchive adds a function that runs in the transaction that archives a customer. Only wiring calls it.
 func (s *Service) OnArchive(do func(ctx context.Context, tx *postgres.Tx, id ID) error) {
-	s.archived = append(s.archived, do)
+	s.onArchive = append(s.onArchive, do)
 }
 
 // Create adds a customer to a team. It is pending until it connects a number.
@@ -105,7 +105,7 @@ func (s *Service) archiveTx(ctx context.Context, tx *postgres.Tx, customer *Cust
 	if !customer.archive(s.clock.Now()) {
 		return nil
 	}
-	for _, do := range s.archived {
+	for _, do := range s.onArchive {
 		if err := do(ctx, tx, customer.ID); err != nil {
 			return err
 		}

@@ -27,10 +27,12 @@ type Invitation struct {
 	Organization orgs.Organization
 	// Refusal is why the link cannot be used now; empty if it can.
 	Refusal Reason
+	// Inactive is true while the customer or the organization may not connect numbers.
+	Inactive bool
 }
 
-// Open returns the invitation of a token, by its hash. It changes nothing.
-func (s *Service) Open(ctx context.Context, org orgs.ID, hash []byte) (Invitation, error) {
+// InvitationByHash returns the invitation of a token, by its hash. It changes nothing.
+func (s *Service) InvitationByHash(ctx context.Context, org orgs.ID, hash []byte) (Invitation, error) {
 	link, err := linkByHash(ctx, s.DB.Of(org), hash, s.Clock.Now())
 	if err != nil {
 		return Invitation{}, notFound(err)
@@ -38,7 +40,7 @@ func (s *Service) Open(ctx context.Context, org orgs.ID, hash []byte) (Invitatio
 	return s.invitation(ctx, org, link)
 }
 
-// Invitation is Open by the id of the link.
+// Invitation is InvitationByHash by the id of the link.
 func (s *Service) Invitation(ctx context.Context, org orgs.ID, id ID) (Invitation, error) {
 	link, err := linkByID(ctx, s.DB.Of(org), id, s.Clock.Now())
 	if err != nil {
@@ -56,15 +58,17 @@ func (s *Service) invitation(ctx context.Context, org orgs.ID, link Link) (Invit
 	if err != nil {
 		return Invitation{}, err
 	}
-	refusal := link.refusal(customer)
-	if refusal == "" && !open(organization, s.Clock.Now()) {
+	refusal, closed := link.refusal(customer), !mayConnect(organization, s.Clock.Now())
+	if refusal == "" && closed {
 		refusal = CustomerInactive
 	}
-	return Invitation{Link: link, Customer: customer, Organization: organization, Refusal: refusal}, nil
+	return Invitation{
+		Link: link, Customer: customer, Organization: organization, Refusal: refusal, Inactive: closed || customer.Inactive(),
+	}, nil
 }
 
-// open tells whether the organization may connect numbers.
-func open(o orgs.Organization, now time.Time) bool {
+// mayConnect tells whether the organization may connect numbers.
+func mayConnect(o orgs.Organization, now time.Time) bool {
 	standing := orgs.Standing{SubscriptionStatus: o.SubscriptionStatus, TrialEndsAt: o.TrialEndsAt, SuspendedAt: o.SuspendedAt}
 	return standing.Refuses() == nil && standing.RefusesWrites(now) == nil
 }
@@ -95,7 +99,7 @@ type Choice struct {
 // Choices asks the provider which numbers a token was granted, and returns those that are not connected yet. If all
 // are connected, it returns those of the link's own customer: these are connected again.
 func (s *Service) Choices(ctx context.Context, org orgs.ID, link Link, token provider.Token) ([]Choice, error) {
-	granted, err := s.granted(ctx, token)
+	granted, err := s.grantedNumbers(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +132,8 @@ func (s *Service) Choices(ctx context.Context, org orgs.ID, link Link, token pro
 	}
 }
 
-// granted are all numbers of a token: the provider says which, never the browser.
-func (s *Service) granted(ctx context.Context, token provider.Token) (all []Choice, err error) {
+// grantedNumbers are all numbers of a token: the provider says which, never the browser.
+func (s *Service) grantedNumbers(ctx context.Context, token provider.Token) (all []Choice, err error) {
 	state, err := s.Provider.InspectToken(ctx, token)
 	if err != nil {
 		return nil, providerFault(err)
@@ -193,7 +197,9 @@ func (s *Service) Complete(
 	if err != nil {
 		return accounts.Account{}, err
 	}
-	account, err := s.complete(ctx, org, by, link, token, phoneNumberID)
+	inTime, cancelCompletion := context.WithTimeout(ctx, completing/2)
+	defer cancelCompletion()
+	account, err := s.complete(inTime, org, by, link, token, phoneNumberID)
 	if err == nil {
 		return account, nil
 	}
@@ -201,9 +207,9 @@ func (s *Service) Complete(
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	_, releaseErr := postgres.InTx(release, s.DB, org, func(tx *postgres.Tx) (Link, error) {
-		return link, setCompleting(release, tx, id, nil)
+		return link, releaseLease(release, tx, id, *link.CompletingUntil)
 	})
-	return accounts.Account{}, errors.Join(reason(err), releaseErr)
+	return accounts.Account{}, errors.Join(asRefusal(err), releaseErr)
 }
 
 // begin keeps other requests from using the link, or says why it cannot be used.
@@ -224,7 +230,8 @@ func (s *Service) begin(ctx context.Context, org orgs.ID, id ID) (Link, error) {
 		if link.CompletingUntil != nil && now.Before(*link.CompletingUntil) {
 			return Link{}, ErrBusy
 		}
-		return link, setCompleting(ctx, tx, id, new(now.Add(completing)))
+		link.CompletingUntil = new(now.Add(completing))
+		return link, takeLease(ctx, tx, id, *link.CompletingUntil)
 	})
 }
 
@@ -260,7 +267,7 @@ func (s *Service) completeTx(
 		now := s.Clock.Now()
 		link, err := lockLinkByID(ctx, tx, link.ID, now)
 		if err != nil {
-			return err
+			return notFound(err)
 		}
 		if refusal := link.refusal(*customer); refusal != "" {
 			return refuse(refusal, nil)
@@ -269,7 +276,7 @@ func (s *Service) completeTx(
 			return err
 		}
 		if link, err = consumeLink(ctx, tx, link.ID, account.ID, by.hash(), now); err != nil {
-			return err
+			return notFound(err)
 		}
 		customer.Activate(now)
 		err = s.Customers.AnnounceTx(ctx, tx, events.CustomerOnboarded, customer, onboarded{
@@ -285,8 +292,8 @@ func (s *Service) completeTx(
 	return account, err
 }
 
-// reason turns errors of connecting into refusals that name what the person is told. Others stay as they are.
-func reason(err error) error {
+// asRefusal turns errors of connecting into refusals that name what the person is told. Others stay as they are.
+func asRefusal(err error) error {
 	if _, refused := errors.AsType[*RefusalError](err); refused {
 		return err
 	}

@@ -46,7 +46,7 @@ func checkRedirect(param string, given *string) error {
 	}
 }
 
-func local(host string) bool { return slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, host) }
+func local(host string) bool { return slices.Contains([]string{"localhost", "127.0.0.1"}, host) }
 
 // Success is where the person goes after the number was connected; empty to stay here.
 func (l Link) Success(account accounts.ID) string {

@@ -60,12 +60,16 @@ func New(deps Deps) *Service {
 // Create makes a link for a customer and returns its URL, which is never shown again.
 func (s *Service) Create(ctx context.Context, org orgs.ID, by audit.Principal, customer customers.ID, draft Draft) (Created, error) {
 	now := s.Clock.Now()
-	if err := draft.check(now); err != nil {
+	if err := draft.normalize(now); err != nil {
 		return Created{}, err
 	}
-	// A refusal here leaves nothing behind in the directory.
-	if known, err := s.Customers.Get(ctx, org, customer); err != nil || known.Status == customers.Archived {
-		return Created{}, errors.Join(err, archived(known))
+	// Checked before the claim, so that a refusal leaves no claim in the directory.
+	known, err := s.Customers.Get(ctx, org, customer)
+	if err != nil {
+		return Created{}, err
+	}
+	if err := refuseArchived(known); err != nil {
+		return Created{}, err
 	}
 	token := newToken()
 	hash, _ := Hash(token)
@@ -76,7 +80,7 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, by audit.Principal, c
 		},
 		SetupURL: s.PublicURL + "/setup/" + token,
 	}
-	err := s.Directory.Claim(ctx, directory.SetupToken, hash, org, func(ctx context.Context, _ int64) error {
+	err = s.Directory.Claim(ctx, directory.SetupToken, hash, org, func(ctx context.Context, _ int64) error {
 		_, err := postgres.InTx(ctx, s.DB, org, func(tx *postgres.Tx) (Created, error) { return made, s.createTx(ctx, tx, by, made.Link, hash) })
 		return err
 	})
@@ -85,7 +89,7 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, by audit.Principal, c
 
 func (s *Service) createTx(ctx context.Context, tx *postgres.Tx, by audit.Principal, link Link, hash []byte) error {
 	_, err := s.Customers.ChangeTx(ctx, tx, link.CustomerID, func(customer *customers.Customer) error {
-		if err := archived(*customer); err != nil {
+		if err := refuseArchived(*customer); err != nil {
 			return err
 		}
 		if err := insertLink(ctx, tx, link, hash); err != nil {
@@ -99,8 +103,7 @@ func (s *Service) createTx(ctx context.Context, tx *postgres.Tx, by audit.Princi
 	return s.Audit.RecordTx(ctx, tx, by, "setup_link.created", link.ID.String(), map[string]any{forCustomer: link.CustomerID.String()})
 }
 
-// archived refuses a customer that is archived.
-func archived(customer customers.Customer) error {
+func refuseArchived(customer customers.Customer) error {
 	if customer.Status != customers.Archived {
 		return nil
 	}
@@ -149,7 +152,7 @@ func (s *Service) change(
 		if err != nil {
 			return Link{}, notFound(err)
 		}
-		if err := link.inactive(); err != nil {
+		if err := link.requireActive(); err != nil {
 			return Link{}, err
 		}
 		if err := verb(tx, &link); err != nil {

@@ -1,5 +1,6 @@
 // Package setuplinks owns the links through which an end-customer connects its own number. The pages behind a link
-// (edge/onboarding) call Open, Grant, Choices and Complete. Only Complete changes the link.
+// (edge/onboarding) call InvitationByHash, Grant, Choices and Complete; of these only Complete changes the link. Update, Revoke and
+// archiving the customer are changes of the platform.
 package setuplinks
 
 import (
@@ -26,7 +27,7 @@ func (kind) Prefix() string { return "csl_" }
 // Status is whether a link can be used.
 type Status string
 
-// The states of a link. A link becomes expired when it is read after its time; no row changes.
+// The states of a link. Expired is computed when the link is read; its row does not change.
 const (
 	Active   Status = "active"
 	Consumed Status = "consumed"
@@ -44,7 +45,7 @@ type Link struct {
 	ExpiresAt  time.Time
 	ConsumedAt *time.Time
 	RevokedAt  *time.Time
-	// CompletingUntil is set while a visitor is connecting a number.
+	// CompletingUntil is the end of the lease of a request that is connecting a number; nil if there is none.
 	CompletingUntil *time.Time
 	// AccountID is the account that a consumed link connected, and SessionHash the hash of the session that did.
 	AccountID   *accounts.ID
@@ -75,7 +76,7 @@ type Draft struct {
 	ExpiresAt *time.Time `json:"expires_at"`
 }
 
-func (d *Draft) check(now time.Time) error {
+func (d *Draft) normalize(now time.Time) error {
 	if err := checkRedirect("success_redirect_url", d.SuccessRedirectURL); err != nil {
 		return err
 	}
@@ -122,8 +123,8 @@ func (l *Link) apply(p Patch) {
 	}
 }
 
-// inactive is the refusal to change a link that is not active.
-func (l *Link) inactive() error {
+// requireActive refuses to change a link that is not active.
+func (l *Link) requireActive() error {
 	if l.Status == Active {
 		return nil
 	}

@@ -109,14 +109,28 @@ func revokeAll(ctx context.Context, tx *postgres.Tx, customer customers.ID, now 
 	return err
 }
 
-const sqlCompleting = `
+const (
+	sqlTakeLease = `
 UPDATE setup_links
 SET completing_until = @until
 WHERE org_id = @org_id
   AND id = @id`
+	// A request whose lease lapsed leaves that of the next one alone.
+	sqlReleaseLease = `
+UPDATE setup_links
+SET completing_until = NULL
+WHERE org_id = @org_id
+  AND id = @id
+  AND completing_until = @until`
+)
 
-func setCompleting(ctx context.Context, tx *postgres.Tx, id ID, until *time.Time) error {
-	_, err := tx.Exec(ctx, sqlCompleting, postgres.Args{"id": id, "until": until})
+func takeLease(ctx context.Context, tx *postgres.Tx, id ID, until time.Time) error {
+	_, err := tx.Exec(ctx, sqlTakeLease, postgres.Args{"id": id, "until": until})
+	return err
+}
+
+func releaseLease(ctx context.Context, tx *postgres.Tx, id ID, until time.Time) error {
+	_, err := tx.Exec(ctx, sqlReleaseLease, postgres.Args{"id": id, "until": until})
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/gabriel-vasile/mimetype"
 
@@ -89,14 +90,15 @@ func componentsOf(card any) (all []map[string]any) {
 
 // header replaces the URL of a header's example by the provider's handle.
 func (u *uploads) header(ctx context.Context, at string, component map[string]any) error {
+	kind, _ := component["type"].(string)
 	format, _ := component["format"].(string)
 	file, takes := headerFiles()[strings.ToUpper(format)]
 	shown, _ := component["example"].(map[string]any)
-	if !takes || shown == nil {
+	if !takes || shown == nil || !strings.EqualFold(kind, kindHeader) {
 		return nil
 	}
 	param, address := at+".example.header_url", ""
-	if given, is := shown["header_url"].(string); is {
+	if given, _ := shown["header_url"].(string); given != "" {
 		address = given
 	} else if handles, _ := shown["header_handle"].([]any); len(handles) == 1 {
 		given, _ := handles[0].(string)
@@ -104,6 +106,9 @@ func (u *uploads) header(ctx context.Context, at string, component map[string]an
 			return nil // a handle already
 		}
 		param, address = at+".example.header_handle[0]", given
+	}
+	if address == "" {
+		return nil // the provider refuses it
 	}
 	key := strings.ToUpper(format) + " " + address
 	if u.handles[key] == "" {
@@ -118,6 +123,9 @@ func (u *uploads) header(ctx context.Context, at string, component map[string]an
 	return nil
 }
 
+// answersWithin is how long the host of a file may take until its answer begins and its type is known.
+const answersWithin = 10 * time.Second
+
 // headSize is how much of a file is read to tell its type.
 const headSize = 4 << 10
 
@@ -130,7 +138,10 @@ func (s *Service) upload(ctx context.Context, of provider.BusinessAccount, param
 	if err := s.fetch.CheckURL(address); err != nil {
 		return "", fault.Invalid(param, err.Error())
 	}
-	first, err := s.fetch.Fetch(ctx, address, wanted.most)
+	fetching, stop := context.WithCancel(ctx)
+	defer stop()
+	slow := time.AfterFunc(answersWithin, stop)
+	first, err := s.fetch.Fetch(fetching, address, wanted.most)
 	if err != nil {
 		return "", fetchFault(ctx, param, wanted, err)
 	}
@@ -139,27 +150,49 @@ func (s *Service) upload(ctx context.Context, of provider.BusinessAccount, param
 	if _, err := io.ReadFull(first.Body, head); err != nil {
 		return "", fetchFault(ctx, param, wanted, err)
 	}
+	slow.Stop()
 	detected := mimetype.Detect(head)
 	if !mimetype.EqualsAny(detected.String(), wanted.types...) {
 		return "", fault.Invalid(param, fmt.Sprintf("must lead to %s; it leads to %s", wanted.rule, detected))
 	}
-	opened := false
+	opened, broken := false, error(nil)
 	handle, err := s.provider.UploadExample(ctx, of.Token, provider.File{
 		Name: nameOf(address), MIMEType: plainType(detected.String()), Size: first.Size,
 		Open: func() (io.ReadCloser, error) {
 			if !opened {
 				opened = true
-				return io.NopCloser(io.MultiReader(bytes.NewReader(head), first.Body)), nil
+				return io.NopCloser(&watched{Reader: io.MultiReader(bytes.NewReader(head), first.Body), failed: &broken}), nil
 			}
 			again, err := s.fetch.Fetch(ctx, address, first.Size)
 			if err == nil && again.Size != first.Size {
 				_ = again.Body.Close()
-				return nil, errors.New("the file changed while it was uploaded")
+				err = errors.New("the file changed while it was uploaded")
 			}
-			return again.Body, err
+			if broken = err; err != nil {
+				return nil, err
+			}
+			return again.Body, nil
 		},
 	})
+	if err != nil && broken != nil { // the tenant's host is to blame, not the provider
+		return "", fetchFault(ctx, param, wanted, broken)
+	}
 	return handle, writeFault(err)
+}
+
+// watched remembers why reading failed.
+type watched struct {
+	io.Reader
+
+	failed *error
+}
+
+func (w *watched) Read(into []byte) (int, error) {
+	n, err := w.Reader.Read(into)
+	if err != nil && !errors.Is(err, io.EOF) {
+		*w.failed = err
+	}
+	return n, err
 }
 
 // plainType is the provider's name of a content type.
@@ -187,5 +220,9 @@ func fetchFault(ctx context.Context, param string, wanted headerFile, err error)
 	if is && failure.Code == safehttp.ResponseTooLarge {
 		return fault.Invalid(param, "must lead to "+wanted.rule)
 	}
-	return fault.Invalid(param, "could not be read: "+err.Error()+". It must be public, without redirects, and tell its length")
+	why := "it did not answer in time, or the connection broke"
+	if is {
+		why = failure.Error()
+	}
+	return fault.Invalid(param, "could not be read: "+why+". It must be public, without redirects, and tell its length")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -34,12 +35,17 @@ type Patch struct {
 	Language   string          `json:"language"`
 }
 
+var languageCode = regexp.MustCompile(`^[a-z]{2,3}(_[A-Za-z0-9]{2,4})?$`)
+
 // formatNamed is the format of variables with names; otherwise they have numbers.
 const formatNamed = "NAMED"
 
 // Create submits a template for review and stores it as pending. A repeated request whose outcome is unknown asks the provider
 // first.
 func (s *Service) Create(ctx context.Context, org orgs.ID, of accounts.Account, draft Draft) (Template, error) {
+	if !languageCode.MatchString(draft.Language) {
+		return Template{}, fault.Invalid("language", "must be a language code of the provider, for example en_US or pt_BR")
+	}
 	if err := (lint{category: draft.Category, named: draft.ParameterFormat == formatNamed}).check(draft.Components); err != nil {
 		return Template{}, err
 	}
@@ -47,29 +53,31 @@ func (s *Service) Create(ctx context.Context, org orgs.ID, of accounts.Account, 
 	if err != nil {
 		return Template{}, err
 	}
+	began := s.clock.Now()
 	if idempotency.Repeats(ctx) {
 		found, err := s.findAtProvider(ctx, business, draft.Name, draft.Language)
 		if err != nil {
 			return Template{}, err
 		}
-		if found != nil {
-			return s.keep(ctx, org, of, *found, s.clock.Now())
+		if found != nil && sameText(found.Components, draft.Components) {
+			return s.keep(ctx, org, of, *found, began)
 		}
 	}
 	components, err := s.withFiles(ctx, business, draft.Components)
 	if err != nil {
 		return Template{}, err
 	}
-	began := s.clock.Now()
+	began = s.clock.Now()
 	created, err := s.provider.CreateTemplate(ctx, business, provider.TemplateDraft{
 		Name: draft.Name, Language: draft.Language, Category: draft.Category, ParameterFormat: draft.ParameterFormat, Components: components,
 	})
 	if err != nil {
 		return Template{}, writeFault(err)
 	}
-	// The effect has happened: a caller who goes away does not keep it from being stored.
+	// The effect has happened: a caller who goes away does not keep it from being stored. It is stored as pending, also if the
+	// provider has decided at once: a notification or the next sync says so.
 	return s.keep(context.WithoutCancel(ctx), org, of, provider.Template{
-		ID: created.ID, Name: draft.Name, Language: draft.Language, Status: created.Status, Review: provider.ReviewPending,
+		ID: created.ID, Name: draft.Name, Language: draft.Language, Status: provider.TemplateStatusPending, Review: provider.ReviewPending,
 		Category: cmp.Or(created.Category, draft.Category), ParameterFormat: draft.ParameterFormat, Components: components,
 	}, began)
 }
@@ -123,7 +131,7 @@ func (s *Service) keep(ctx context.Context, org orgs.ID, of accounts.Account, gi
 }
 
 // Update replaces the components of a template and submits it again. It asks the provider what it has first: an edit
-// that was made and never answered is not made again.
+// that is under review already, because its answer was lost, is not made again.
 func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, name string, change Patch) (Template, error) {
 	template, err := s.only(ctx, org, of, name, change.Language)
 	if err != nil {
@@ -145,27 +153,29 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, 
 		return Template{}, fault.New(fault.UpstreamError, "The provider has given this template no id yet. Sync the templates, then try again.")
 	}
 	began := s.clock.Now()
-	now, err := s.provider.FetchTemplate(ctx, business, *template.ProviderTemplateID)
+	current, err := s.provider.FetchTemplate(ctx, business, *template.ProviderTemplateID)
 	if err != nil {
 		return Template{}, writeFault(err)
 	}
-	sameCategory := change.Category == "" || change.Category == now.Category
-	if now.Review == provider.ReviewPending && sameCategory && sameText(now.Components, change.Components) {
-		return s.keep(ctx, org, of, now, began)
+	sameCategory := change.Category == "" || change.Category == current.Category
+	if current.Review == provider.ReviewPending && sameCategory && sameText(current.Components, change.Components) {
+		return s.keep(ctx, org, of, current, began)
 	}
 	components, err := s.withFiles(ctx, business, change.Components)
 	if err != nil {
 		return Template{}, err
 	}
+	began = s.clock.Now()
 	edit := provider.TemplateEdit{Components: components, Category: change.Category}
 	if err := s.provider.EditTemplate(ctx, business, *template.ProviderTemplateID, edit); err != nil {
 		return Template{}, writeFault(err)
 	}
-	now.Components, now.Status, now.Review, now.RejectedReason = components, provider.TemplateStatusPending, provider.ReviewPending, ""
+	current.Components, current.Status, current.Review = components, provider.TemplateStatusPending, provider.ReviewPending
+	current.RejectedReason = ""
 	if change.Category != "" {
-		now.Category = change.Category
+		current.Category = change.Category
 	}
-	return s.keep(context.WithoutCancel(ctx), org, of, now, began)
+	return s.keep(context.WithoutCancel(ctx), org, of, current, began)
 }
 
 // only is the template of a name and a language, or the only one of the name.

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clientip"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/idempotency"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -83,7 +83,7 @@ func (a *API) countBadKey(c *call, err error) error {
 	if err == nil || errorType(fault.Of(err)) != authenticationError {
 		return err
 	}
-	if refused := a.refuseGuess(c, a.Guesses.Spend(guessBucket(c.ip))); refused != nil {
+	if refused := a.refuseGuess(c, a.Guesses.Spend(clientip.Bucket(c.ip))); refused != nil {
 		return refused
 	}
 	return err
@@ -96,8 +96,8 @@ var lookupLimit = ratelimit.Limit{PerSecond: 10, Burst: 10} //nolint:gochecknogl
 // refuseLookup refuses a key that this process has not seen, if its address has neither guesses nor lookups left. Otherwise
 // many bad keys would be as many reads of the directory.
 func (a *API) refuseLookup(c *call) error {
-	guess := a.Guesses.Peek(guessBucket(c.ip))
-	if !guess.Allowed && a.lookups.Spend(guessBucket(c.ip)).Allowed {
+	guess := a.Guesses.Peek(clientip.Bucket(c.ip))
+	if !guess.Allowed && a.lookups.Spend(clientip.Bucket(c.ip)).Allowed {
 		return nil
 	}
 	return a.refuseGuess(c, guess)
@@ -114,15 +114,6 @@ func (a *API) refuseGuess(c *call, guess ratelimit.Decision) error {
 		Message:    "Too many requests with a bad API key from this address. Check the key, then retry after the time given in Retry-After.",
 		RetryAfter: guess.RetryAfter,
 	}
-}
-
-// guessBucket is the key of the bucket that limits bad keys: the IPv4 address, or the IPv6 network
-// that an internet provider gives to one customer.
-func guessBucket(ip netip.Addr) string {
-	if ip.Is6() {
-		return netip.PrefixFrom(ip, 64).Masked().String()
-	}
-	return ip.String()
 }
 
 // bearer reads the key from the Authorization header. Keys are accepted nowhere else.

@@ -146,12 +146,12 @@ func (a *API) receive(c *call) error {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	body, patient := c.request.Body.(*patientBody)
-	if patient {
+	body, isPatient := c.request.Body.(*patientBody)
+	if isPatient {
 		body.ended()
 	}
 	// An error of the connection comes first: the errors after it are its consequences.
-	if patient && body.failed != nil {
+	if isPatient && body.failed != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](body.failed); tooLarge {
 			return errFileTooLarge
 		}

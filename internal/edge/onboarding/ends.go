@@ -30,7 +30,7 @@ func (v *visit) end(invited setuplinks.Invitation, reason setuplinks.Reason) {
 		return
 	}
 	p := page{Name: string(reason), invited: invited}
-	if invited.Refusal == "" { // the link can still be used
+	if reason == setuplinks.Cancelled || reason == setuplinks.NumberInUse || reason == setuplinks.ProviderError { // the link can still be used
 		p.Continue = pathOf(invited.Link.ID.String(), "dialog")
 	}
 	v.show(http.StatusOK, p)
@@ -49,10 +49,10 @@ func (v *visit) refused(invited setuplinks.Invitation, err error) {
 
 // fail shows that the page cannot be shown now.
 func (v *visit) fail(err error) {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(v.ctx().Err(), context.Canceled) {
 		return // the visitor left
 	}
-	v.log(err)
+	v.Logger.ErrorContext(v.ctx(), "onboarding.failed", "error", err, "ip", v.ip)
 	status := http.StatusInternalServerError
 	if fault.Of(err) == fault.ServiceUnavailable || errors.Is(err, context.DeadlineExceeded) {
 		status = http.StatusServiceUnavailable
@@ -61,7 +61,7 @@ func (v *visit) fail(err error) {
 	v.show(status, page{Name: "unavailable"})
 }
 
-// log writes an error without the URL, which may contain the token or a code.
+// log logs a refusal without the URL, which may contain the token or a code.
 func (v *visit) log(err error) {
 	if err != nil {
 		v.Logger.WarnContext(v.ctx(), "onboarding.refused", "error", err, "ip", v.ip)

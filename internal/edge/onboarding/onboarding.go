@@ -33,7 +33,8 @@ import (
 // Prefix is the start of all paths.
 const Prefix = "/setup/"
 
-// pageTimeout is the deadline of a page. The slowest asks the provider four times.
+// pageTimeout is the deadline of a page. Connecting asks the provider three times, and once for each business account that
+// was granted. A registration that began goes on after it.
 const pageTimeout = 25 * time.Second
 
 // maxForm is the most that a form may have: a number or a PIN.
@@ -58,7 +59,9 @@ type Deps struct {
 type Pages struct {
 	Deps
 
-	box    *sealed.Box
+	box *sealed.Box
+	// origin is that of PublicURL.
+	origin string
 	secure bool
 	router *chi.Mux
 	views  *views
@@ -67,7 +70,11 @@ type Pages struct {
 // New builds the handler.
 func New(deps Deps) (*Pages, error) {
 	p := &Pages{Deps: deps, router: chi.NewRouter(), secure: strings.HasPrefix(deps.PublicURL, "https:")}
-	var err error
+	public, err := url.Parse(deps.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	p.origin = public.Scheme + "://" + public.Host
 	if p.box, err = deps.Ring.Box("setup sessions"); err != nil {
 		return nil, err
 	}
@@ -90,7 +97,10 @@ func New(deps Deps) (*Pages, error) {
 	p.router.Post(Prefix+"links/{id}/pin", p.visit((*visit).register))
 	unknown := p.visit(func(v *visit) { v.show(http.StatusNotFound, page{Name: "unknown"}) })
 	p.router.NotFound(unknown)
-	p.router.MethodNotAllowed(unknown)
+	p.router.MethodNotAllowed(p.visit(func(v *visit) {
+		v.w.Header().Set("Allow", "GET, HEAD")
+		v.show(http.StatusMethodNotAllowed, page{Name: "unavailable"})
+	}))
 	return p, nil
 }
 
@@ -115,13 +125,22 @@ func (p *Pages) visit(handle func(*visit)) http.HandlerFunc {
 		protect(w.Header())
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		v := &visit{Pages: p, w: w, r: r.WithContext(ctx), ip: clientip.Of(r, p.TrustedProxies)}
-		// SameSite=Lax keeps the cookie out of posts of other sites. Browsers that say so are refused by name.
-		if site := r.Header.Get("Sec-Fetch-Site"); r.Method == http.MethodPost && site != "" && site != "same-origin" && site != "none" {
-			v.show(http.StatusForbidden, page{Name: "session"})
+		// SameSite=Lax keeps the cookie out of POSTs from other sites. What browsers tell of the origin is checked as well.
+		if r.Method == http.MethodPost && p.foreign(r.Header) {
+			v.show(http.StatusForbidden, page{Name: "foreign"})
 			return
 		}
 		handle(v)
 	}
+}
+
+// foreign tells whether a form came from another site. Our pages send no referrer, for which some browsers write `Origin: null`.
+func (p *Pages) foreign(header http.Header) bool {
+	site, origin := header.Get("Sec-Fetch-Site"), header.Get("Origin")
+	if site != "" {
+		return site != "same-origin" && site != "none"
+	}
+	return origin != "" && origin != "null" && origin != p.origin
 }
 
 // protect sets the headers of every answer. Forms may end at the platform's own site (form-action): browsers apply it to

@@ -276,11 +276,72 @@ func TestOnboarding_ForeignState_Refused(t *testing.T) {
 	}
 	require.Equal(t, http.StatusForbidden, f.browser(t).get(t, "/setup/links/"+link.ID.String()).status, "no cookie")
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, factory.PublicURL+"/setup/links/"+link.ID.String()+"/number", http.NoBody)
-	request.Header.Set("Sec-Fetch-Site", "cross-site")
-	posted := httptest.NewRecorder()
-	f.pages.ServeHTTP(posted, request)
-	require.Equal(t, http.StatusForbidden, posted.Code)
+	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+		request.Header = http.Header{header: {value}}
+		posted := httptest.NewRecorder()
+		f.pages.ServeHTTP(posted, request)
+		require.Equal(t, http.StatusForbidden, posted.Code)
+		require.Contains(t, posted.Body.String(), "another site")
+	}
 	require.Equal(t, setuplinks.Active, f.status(t, link))
+}
+
+// TestOnboarding_SuspendedBeforeThePIN_NotRegistered: neither a suspended customer nor a suspended organization registers a number.
+func TestOnboarding_SuspendedBeforeThePIN_NotRegistered(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	link, b := f.link(t, setuplinks.Draft{}), f.browser(t)
+	shown := b.connects(t, link, object{})
+	suspend := func(status customers.Status) {
+		_, err := f.Customers.Update(t.Context(), f.org, f.customer.ID, customers.Patch{Status: patch.To(status)})
+		require.NoError(t, err)
+	}
+	refused := func() {
+		t.Helper()
+		require.Equal(t, "This invitation is on hold", b.post(t, shown.at+"/pin", url.Values{"pin": {"123456"}}).title())
+		require.Zero(t, f.Network.Calls("POST", "/register"))
+	}
+	suspend(customers.Suspended)
+	refused()
+	suspend(customers.Active)
+	_, err := f.Orgs.Suspend(t.Context(), f.org, audit.Operator())
+	require.NoError(t, err)
+	refused()
+	_, err = f.Orgs.Resume(t.Context(), f.org, audit.Operator())
+	require.NoError(t, err)
+	require.Equal(t, "Your number is connected", b.post(t, shown.at+"/pin", url.Values{"pin": {"123456"}}).title())
+}
+
+func TestOnboarding_Disconnected_VisitEnds(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	link, b := f.link(t, setuplinks.Draft{}), f.browser(t)
+	shown := b.connects(t, link, object{})
+	_, err := f.Accounts.Disconnect(t.Context(), f.org, audit.Operator(), *f.numbers(t)[0].PhoneNumberID, &f.customer.ID)
+	require.NoError(t, err)
+	for _, path := range []string{shown.at, shown.at + "/later"} {
+		require.Equal(t, "This link was used already", b.get(t, path).title())
+	}
+	require.Equal(t, "This link was used already", b.post(t, shown.at+"/pin", url.Values{"pin": {"123456"}}).title())
+}
+
+// TestOnboarding_ClickedTwice_SecondClickSeesTheOutcome: the second click finds the link used by the first.
+func TestOnboarding_ClickedTwice_SecondClickSeesTheOutcome(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	link := f.link(t, setuplinks.Draft{FailureRedirectURL: new("https://platform.example/failed")})
+	b := f.browser(t)
+	b.get(t, link.SetupURL)
+	code, number, _ := f.signUp(t, object{})
+	chosen := b.back(t, b.dialog(t, link), code)
+	f.Network.Twist(func(w http.ResponseWriter, r *http.Request, network http.Handler) {
+		f.Network.Twist(nil)
+		require.Contains(t, b.post(t, chosen.at, url.Values{"phone_number_id": {number}}).title(), "Connecting", "while the first click runs")
+		network.ServeHTTP(w, r)
+	})
+	first := b.post(t, chosen.at, url.Values{"phone_number_id": {number}})
+	require.Contains(t, first.title(), "Activate")
+	require.Contains(t, b.post(t, chosen.at, url.Values{"phone_number_id": {number}}).title(), "Activate")
 }
 
 // TestOnboarding_BackButton_GoesOn: pages that were left behind lead to where the visit is.

@@ -3,12 +3,15 @@ package onboarding
 import (
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/setuplinks"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clientip"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/provider"
 )
@@ -16,8 +19,9 @@ import (
 // open begins a visit. Mail scanners and previews open links, too: nothing is written.
 func (v *visit) open() {
 	hash, _ := setuplinks.Hash(chi.URLParam(v.r, "token"))
-	bucket := v.ip.String()
-	if !v.Guesses.Peek(bucket).Allowed {
+	bucket := clientip.Bucket(v.ip)
+	if guess := v.Guesses.Peek(bucket); !guess.Allowed {
+		v.w.Header().Set("Retry-After", strconv.Itoa(int(guess.RetryAfter/time.Second)+1))
 		v.show(http.StatusTooManyRequests, page{Name: "busy"})
 		return
 	}
@@ -36,7 +40,7 @@ func (v *visit) open() {
 		v.fail(errNotServed(route.Cell))
 		return
 	}
-	invited, err := home.SetupLinks.Open(v.ctx(), route.OrgID, hash)
+	invited, err := home.SetupLinks.InvitationByHash(v.ctx(), route.OrgID, hash)
 	if fault.Of(err) == fault.ResourceNotFound { // its creation was interrupted
 		v.show(http.StatusNotFound, page{Name: "unknown"})
 		return
@@ -195,6 +199,11 @@ func (v *visit) connect() {
 		v.goTo(pathOf(s.Link.String(), "number"))
 		return
 	}
+	// The link was used since it was read, perhaps by this visitor's other click: the state page tells which.
+	if refusal, is := errors.AsType[*setuplinks.RefusalError](err); is && refusal.Reason == setuplinks.LinkConsumed {
+		v.goTo(pathOf(s.Link.String()))
+		return
+	}
 	if err != nil {
 		v.refused(invited, err)
 		return
@@ -209,9 +218,8 @@ func (v *visit) connect() {
 
 // consumed shows what this visitor's link has come to: a number that still needs its PIN, or the end.
 func (v *visit) consumed(s *session, invited setuplinks.Invitation, status int, problem string) {
-	account, err := s.cell.Accounts.Get(v.ctx(), s.Org, *invited.Link.AccountID)
-	if err != nil {
-		v.fail(err)
+	account, ok := v.connected(s, invited)
+	if !ok {
 		return
 	}
 	if account.Status == accounts.Onboarding {
@@ -221,11 +229,27 @@ func (v *visit) consumed(s *session, invited setuplinks.Invitation, status int, 
 		})
 		return
 	}
-	v.finish(invited, account, "done")
+	v.finish(invited, account)
 }
 
-// finish sends the person to the platform, or shows that all is done.
-func (v *visit) finish(invited setuplinks.Invitation, account accounts.Account, name string) {
+// connected is the account that the link connected. One that was disconnected and purged since then ends the visit.
+func (v *visit) connected(s *session, invited setuplinks.Invitation) (account accounts.Account, ok bool) {
+	account, err := s.cell.Accounts.Get(v.ctx(), s.Org, *invited.Link.AccountID)
+	switch {
+	case fault.Of(err) == fault.ResourceNotFound:
+		v.end(invited, setuplinks.LinkConsumed)
+	case err != nil:
+		v.fail(err)
+	}
+	return account, err == nil
+}
+
+// finish sends the person to the platform, or shows whether the number can send.
+func (v *visit) finish(invited setuplinks.Invitation, account accounts.Account) {
+	name := "later"
+	if account.Status == accounts.Connected {
+		name = "done"
+	}
 	if to := invited.Link.Success(account.ID); to != "" {
 		v.goTo(to)
 		return
@@ -244,9 +268,12 @@ func (v *visit) register() {
 		v.goTo(pathOf(s.Link.String()))
 		return
 	}
-	account, err := s.cell.Accounts.Get(v.ctx(), s.Org, *invited.Link.AccountID)
-	if err != nil {
-		v.fail(err)
+	if invited.Inactive {
+		v.end(invited, setuplinks.CustomerInactive)
+		return
+	}
+	account, ok := v.connected(s, invited)
+	if !ok {
 		return
 	}
 	pin := v.r.PostFormValue("pin")
@@ -292,10 +319,7 @@ func (v *visit) later() {
 		v.goTo(pathOf(s.Link.String()))
 		return
 	}
-	account, err := s.cell.Accounts.Get(v.ctx(), s.Org, *invited.Link.AccountID)
-	if err != nil {
-		v.fail(err)
-		return
+	if account, ok := v.connected(s, invited); ok {
+		v.finish(invited, account)
 	}
-	v.finish(invited, account, "later")
 }

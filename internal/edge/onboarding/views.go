@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/language"
@@ -20,7 +21,8 @@ import (
 //go:embed files
 var files embed.FS
 
-// views are the templates, and the texts of each language: files/texts/en.json and so on. A new language is a new file.
+// views are the templates, and the texts of each language: files/texts/en.json and so on. A new language is a new file; a visitor
+// with another language gets English.
 type views struct {
 	layout  *template.Template
 	matcher language.Matcher
@@ -52,6 +54,10 @@ func newViews() (*views, error) {
 			return nil, err
 		}
 		v.tags, v.texts = append(v.tags, tag), append(v.texts, texts)
+		if last := len(v.tags) - 1; tag == language.English { // the matcher falls back to the first
+			v.tags[0], v.tags[last] = v.tags[last], v.tags[0]
+			v.texts[0], v.texts[last] = v.texts[last], v.texts[0]
+		}
 	}
 	v.matcher = language.NewMatcher(v.tags)
 	return v, nil
@@ -75,7 +81,17 @@ type page struct {
 }
 
 // Organization is the name of the platform; empty on pages that know none.
-func (p page) Organization() string { return p.invited.Organization.Name }
+func (p page) Organization() string { return plain(p.invited.Organization.Name) }
+
+// plain leaves out characters that change the direction of the text around a name.
+func plain(name string) string {
+	return strings.Map(func(char rune) rune {
+		if unicode.Is(unicode.Bidi_Control, char) {
+			return -1
+		}
+		return char
+	}, name)
+}
 
 // Initial is the first letter of the platform's name.
 func (p page) Initial() string {
@@ -89,8 +105,8 @@ func (p page) Has(name string) bool { return p.texts[name] != "" }
 // T is a text of the language. {organization}, {customer}, {number} and {expires} in it are replaced.
 func (p page) T(name string) string {
 	return strings.NewReplacer(
-		"{organization}", p.Organization(), "{customer}", p.invited.Customer.Name, "{number}", p.Number,
-		"{expires}", p.invited.Link.ExpiresAt.Format("2 January 2006, 15:04 MST"),
+		"{organization}", p.Organization(), "{customer}", plain(p.invited.Customer.Name), "{number}", p.Number,
+		"{expires}", p.invited.Link.ExpiresAt.Format(p.texts["date"]),
 	).Replace(p.texts[name])
 }
 

@@ -9,6 +9,15 @@ import (
 	"strings"
 )
 
+// Bucket is the key under which guesses of an address are counted: the IPv4 address, or the IPv6 network that an internet
+// provider gives to one customer.
+func Bucket(ip netip.Addr) string {
+	if ip.Is6() {
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+	return ip.String()
+}
+
 // Of is the address of the peer. Behind trusted proxies it is the address that the outermost of
 // them saw. Entries of X-Forwarded-For before that one are ignored, because a caller can forge them.
 func Of(r *http.Request, trusted []netip.Prefix) netip.Addr {

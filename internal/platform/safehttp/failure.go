@@ -16,7 +16,7 @@ const (
 	ResponseTooLarge = "response_too_large"
 )
 
-// Failure is a Post without a response. It has one fixed sentence for each code and no cause,
+// Failure is a Post or Fetch without a usable response. It has one fixed sentence for each code and no cause,
 // because tenants read it and must not learn about our network.
 type Failure struct{ Code string } //nolint:errname // the word that a delivery uses
 

@@ -10,7 +10,7 @@ import (
 // Fetched is a file that is being read. The caller closes Body.
 type Fetched struct {
 	Body io.ReadCloser
-	// Size is how many bytes Body has; it ends with an error if there are fewer or more.
+	// Size is the Content-Length. Body returns io.ErrUnexpectedEOF if fewer bytes arrive; further ones are not read.
 	Size int64
 }
 

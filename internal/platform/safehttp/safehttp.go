@@ -1,7 +1,7 @@
-// Package safehttp posts to URLs of tenants. It connects only to public addresses and to networks
+// Package safehttp sends requests to URLs of tenants. It connects only to public addresses and to networks
 // that the operator allowed. The address of each connection is checked after the name was
 // resolved, so that no DNS answer can bypass the check. The package follows no redirects, uses no
-// proxy and stores at most 1 KiB of a response.
+// proxy. Post stores at most 1 KiB of a response; Fetch streams a file.
 package safehttp
 
 import (
