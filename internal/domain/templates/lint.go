@@ -3,6 +3,7 @@ package templates
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -125,7 +126,7 @@ func (l lint) header(at string, p part) error {
 	case "TEXT":
 		return l.textHeader(at, p)
 	case "IMAGE", "VIDEO", "DOCUMENT", "GIF":
-		if p.Example.HeaderURL == "" && len(p.Example.HeaderHandle) != 1 {
+		if p.Example.HeaderURL == "" && (len(p.Example.HeaderHandle) != 1 || p.Example.HeaderHandle[0] == "") {
 			return fault.New(fault.MissingRequiredField,
 				"A header with a file needs an example of it: a public https URL in `%s`.", at+".example.header_url").At(at + ".example.header_url")
 		}
@@ -181,8 +182,8 @@ func (l lint) body(at string, p part, longest int) error {
 
 func (l lint) footer(at string, p part) error {
 	if l.category == authentication {
-		if minutes := p.CodeExpirationMinutes; minutes != nil && (*minutes < 1 || *minutes > 90) {
-			return fault.Invalid(at+".code_expiration_minutes", "must be 1 to 90")
+		if minutes := p.CodeExpirationMinutes; minutes != nil && (*minutes < 1 || *minutes > 90 || *minutes != math.Trunc(*minutes)) {
+			return fault.Invalid(at+".code_expiration_minutes", "must be a whole number from 1 to 90")
 		}
 		return nil
 	}

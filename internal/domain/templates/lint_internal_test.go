@@ -61,6 +61,7 @@ func TestLint_EachRule_NamesItsField(t *testing.T) {
 		{"UTILITY", "", `[{"type":"HEADER","format":"TEXT","text":"{{1}} {{2}}"},` + plainBody + `]`, "components[0].text"},
 		{"UTILITY", "", `[{"type":"HEADER","format":"TEXT","text":"Order {{1}}"},` + plainBody + `]`, "components[0].example.header_text"},
 		{"UTILITY", "", `[{"type":"HEADER","format":"IMAGE"},` + plainBody + `]`, "components[0].example.header_url"},
+		{"UTILITY", "", `[{"type":"HEADER","format":"IMAGE","example":{"header_handle":[""]}},` + plainBody + `]`, "components[0].example.header_url"},
 		{"UTILITY", "", `[` + plainBody + `,{"type":"FOOTER"}]`, "components[1].text"},
 		{"UTILITY", "", `[` + plainBody + `,{"type":"FOOTER","text":"` + strings.Repeat("x", 61) + `"}]`, "components[1].text"},
 		{"UTILITY", "", `[` + plainBody + `,{"type":"FOOTER","text":"Bye {{1}}"}]`, "components[1].text"},
@@ -93,7 +94,7 @@ func TestLint_EachRule_NamesItsField(t *testing.T) {
 			"AUTHENTICATION", "", otp(`,"otp_type":"ZERO_TAP","supported_apps":[{"package_name":"a.b","signature_hash":"x"}]`),
 			"components[1].buttons[0].zero_tap_terms_accepted",
 		},
-		{"AUTHENTICATION", "", `[{"type":"BODY"},{"type":"FOOTER","code_expiration_minutes":91},{"type":"BUTTONS","buttons":[{"type":"OTP","otp_type":"COPY_CODE"}]}]`, "components[1].code_expiration_minutes"},
+		{"AUTHENTICATION", "", `[{"type":"BODY"},{"type":"FOOTER","code_expiration_minutes":1.5},{"type":"BUTTONS","buttons":[{"type":"OTP","otp_type":"COPY_CODE"}]}]`, "components[1].code_expiration_minutes"},
 		{"AUTHENTICATION", "", `[{"type":"HEADER","format":"LOCATION"},{"type":"BODY"},{"type":"BUTTONS","buttons":[{"type":"OTP","otp_type":"COPY_CODE"}]}]`, "components[0].type"},
 	} {
 		require.True(t, json.Valid([]byte(c.components)), c.components)

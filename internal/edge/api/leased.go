@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/fault"
@@ -46,7 +47,8 @@ func (k *keeper) endLease(ctx context.Context, lease idempotency.Lease, cause er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeaseTimeout)
 	defer cancel()
 	end, code := k.call.cell.Idempotency.EndTx, faultOf(cause).Code
-	if code == fault.InternalError || code == fault.ServiceUnavailable || code == fault.ProviderUpstreamError {
+	unknown := []fault.Code{fault.InternalError, fault.ServiceUnavailable, fault.ProviderUpstreamError, fault.IdempotencyInProgress}
+	if slices.Contains(unknown, code) {
 		end = k.call.cell.Idempotency.LapseTx
 	}
 	_, err := inTx(ctx, k.call, func(tx *postgres.Tx) (idempotency.Lease, error) { return lease, end(ctx, tx, lease) })

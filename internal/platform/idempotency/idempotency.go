@@ -177,17 +177,24 @@ const sqlClaim = `-- locks: idempotency_keys, idempotency_leases
 SELECT request, CASE WHEN request THEN pg_try_advisory_xact_lock(@key) ELSE false END AS key
 FROM (SELECT pg_try_advisory_xact_lock(@request) AS request OFFSET 0) AS first`
 
+// The holder of a lease waits for the locks. Duplicates hold them for a moment, to see that the lease is held; if the holder
+// gave up, the effect that it has made would be lost.
+const sqlClaimHeld = `-- locks: idempotency_keys, idempotency_leases
+SELECT true AS request, true AS key
+FROM (SELECT pg_advisory_xact_lock(@request) AS request OFFSET 0) AS first,
+     LATERAL (SELECT pg_advisory_xact_lock(@key), first.request OFFSET 0) AS second`
+
 // ClaimTx locks the key for this transaction. It refuses while a duplicate or another request
 // with the same key runs, and returns ErrStored when a duplicate has just finished.
 func (s *Store) ClaimTx(ctx context.Context, tx *postgres.Tx, request Request) error {
-	return s.claimTx(ctx, tx, request)
+	return s.claimTx(ctx, tx, sqlClaim, request)
 }
 
-// claimTx is ClaimTx with other statements, which run after the locks were tried.
-func (s *Store) claimTx(ctx context.Context, tx *postgres.Tx, request Request, others ...postgres.Statement) error {
+// claimTx is ClaimTx by a statement that tries the locks or waits for them, and with other statements, which run after it.
+func (s *Store) claimTx(ctx context.Context, tx *postgres.Tx, sql string, request Request, others ...postgres.Statement) error {
 	var locked struct{ Request, Key bool }
 	var found Stored
-	claim := postgres.IntoOne(&locked, sqlClaim, postgres.Args{
+	claim := postgres.IntoOne(&locked, sql, postgres.Args{
 		"request": request.lock(s.mac.Sum(request.Parts...)), "key": request.lock(nil),
 	})
 	// Look is a second statement, because its snapshot must be newer than the locks.

@@ -69,7 +69,7 @@ WHERE org_id = @org_id
 // LeaseTx leases the key for LeaseTime, once the transaction commits. It refuses as ClaimTx does,
 // and while another request holds the lease.
 func (s *Store) LeaseTx(ctx context.Context, tx *postgres.Tx, request Request) (Lease, error) {
-	held, err := s.claimWithLeaseTx(ctx, tx, request)
+	held, err := s.claimWithLeaseTx(ctx, tx, sqlClaim, request)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -88,9 +88,9 @@ func (s *Store) LeaseTx(ctx context.Context, tx *postgres.Tx, request Request) (
 }
 
 // claimWithLeaseTx is ClaimTx, and reads the lease of the key under its lock.
-func (s *Store) claimWithLeaseTx(ctx context.Context, tx *postgres.Tx, request Request) (held []leaseRow, err error) {
+func (s *Store) claimWithLeaseTx(ctx context.Context, tx *postgres.Tx, sql string, request Request) (held []leaseRow, err error) {
 	read := postgres.IntoMany(&held, sqlLease, postgres.Args{"key": request.Key, "since": s.clock.Now().Add(-Window)})
-	err = s.claimTx(ctx, tx, request, read)
+	err = s.claimTx(ctx, tx, sql, request, read)
 	return held, err
 }
 
@@ -103,7 +103,7 @@ func (l Lease) values(until time.Time, fingerprint []byte) postgres.Args {
 // ClaimLeaseTx is ClaimTx for the holder of a lease. It refuses when the lease expired and another
 // request holds it now: that request stores the answer.
 func (s *Store) ClaimLeaseTx(ctx context.Context, tx *postgres.Tx, lease Lease) error {
-	held, err := s.claimWithLeaseTx(ctx, tx, lease.request)
+	held, err := s.claimWithLeaseTx(ctx, tx, sqlClaimHeld, lease.request)
 	if err == nil && (len(held) == 0 || held[0].Holder != lease.holder) {
 		return errInProgress
 	}

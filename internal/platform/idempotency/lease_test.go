@@ -86,3 +86,30 @@ func TestLease_HeldExpiredLapsedEnded_EachTransition(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, again.Repeated, "after a refusal the key is free")
 }
+
+// TestLease_DuplicateLooksMeanwhile_HolderStores: a duplicate holds the locks of the key for a moment, just when the holder of the
+// lease wants to store its answer.
+func TestLease_DuplicateLooksMeanwhile_HolderStores(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), factory.New(t)
+	org, _ := w.Org(t)
+	request := idempotency.Request{Org: org, Key: "key", Parts: [][]byte{[]byte("body")}}
+	lease, err := postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (idempotency.Lease, error) { return w.Idempotency.LeaseTx(ctx, tx, request) })
+	require.NoError(t, err)
+	stored := make(chan error, 1)
+	_, err = postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (bool, error) {
+		_, refused := w.Idempotency.LeaseTx(ctx, tx, request)
+		go func() {
+			_, err := postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (bool, error) { return true, w.Idempotency.ClaimLeaseTx(ctx, tx, lease) })
+			stored <- err
+		}()
+		require.Eventually(t, func() bool {
+			waits, err := postgres.One[bool](ctx, w.DB.System("locks"), `
+SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`, nil)
+			return err == nil && waits || len(stored) == 1
+		}, time.Minute, 10*time.Millisecond)
+		return false, refused
+	})
+	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err))
+	require.NoError(t, <-stored)
+}
