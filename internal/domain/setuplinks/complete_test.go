@@ -221,17 +221,18 @@ func TestComplete_Interrupted_UsableAgain(t *testing.T) {
 	f := setup(t)
 	link := f.link(t, setuplinks.Draft{})
 	token, number, _ := f.grant(t, object{})
-	var during error
+	during := make(chan error, 1)
 	f.Network.Twist(func(w http.ResponseWriter, r *http.Request, network http.Handler) {
 		if strings.HasSuffix(r.URL.Path, "/subscribed_apps") {
-			_, during = f.complete(t, link.ID, token, number)
+			_, err := f.complete(t, link.ID, token, number)
+			during <- err
 			panic(http.ErrAbortHandler)
 		}
 		network.ServeHTTP(w, r)
 	})
 	_, err := f.complete(t, link.ID, token, number)
 	f.Network.Twist(nil)
-	require.ErrorIs(t, during, setuplinks.ErrBusy)
+	require.ErrorIs(t, <-during, setuplinks.ErrBusy)
 	require.Equal(t, setuplinks.ProviderError, reasonOf(err))
 
 	_, err = postgres.InTx(t.Context(), f.DB, f.org, func(tx *postgres.Tx) (int64, error) {
