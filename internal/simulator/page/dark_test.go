@@ -78,7 +78,7 @@ func TestPanel_BothColourSchemes_Screenshots(t *testing.T) {
 			f.open(1440, 860)
 			f.showStatuses()
 			f.Do(chromedp.Click("#tools"), chromedp.WaitVisible("#panel"))
-			f.Do(chromedp.Click("#callbacks .callback:last-child summary"))
+			f.Press("#callbacks .callback:last-child summary")
 			f.Screenshot(name + "-desktop")
 			f.Do(chromedp.EmulateViewport(390, 844))
 			f.Sees(`document.querySelector("#panel").getBoundingClientRect().width === 390`)

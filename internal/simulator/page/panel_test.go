@@ -24,7 +24,7 @@ func TestPanel_Callbacks_ShowBodyAnswerAndRetries(t *testing.T) {
 		return `((it) => (` + expression + `))(document.querySelector("#callbacks .callback"))`
 	}
 	f.Sees(first(`it.dataset.fate === "answered" && it.querySelector(".what").textContent === "message: text" && it.querySelector(".answer").textContent === "200"`))
-	f.Do(chromedp.Click("#callbacks .callback summary"))
+	f.Press("#callbacks .callback summary")
 	f.Sees(first(`it.open && it.querySelector("pre").textContent.includes('"body": "Is it ready?"')`))
 	f.answer(http.StatusServiceUnavailable)
 	f.inbound(object{"text": object{"body": "Hello?"}})

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,12 @@ func (b *Browser) Sees(expression string) {
 		seen, err := chromedp.Run(b.Context, chromedp.Evaluate[bool](quiet))
 		return err == nil && seen
 	}, Patience, 50*time.Millisecond, expression)
+}
+
+// Press clicks an element of a list that the page may draw again at any time: a node that was found a moment ago may be gone.
+func (b *Browser) Press(selector string) {
+	b.t.Helper()
+	b.Sees(`(document.querySelector(` + strconv.Quote(selector) + `).click(), true)`)
 }
 
 // Tab opens another tab of the same browser: it has the same cookies.
