@@ -203,6 +203,10 @@ func TestSetupLink_Browser_EveryEnd(t *testing.T) {
 	p.heading("Your number is connected") // the number page leads to where the visit is
 	p.Do(chromedp.Navigate(used))
 	p.heading("Your number is connected")
+	other := &platform{inbox: p.inbox, Browser: browser.Open(t)} // a browser without the cookie
+	other.Do(chromedp.Navigate(used))
+	other.heading("This link was used already")
+	other.shoot("link_consumed")
 
 	p.open(cancelled)
 	p.Sees(`document.querySelector("#number").options.length > 1`)
