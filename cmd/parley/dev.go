@@ -271,6 +271,11 @@ Send a message:
   curl "$PARLEY_URL/%s/messages" -H "Authorization: Bearer $PARLEY_KEY" -H "Content-Type: application/json" \
     -d '{"messaging_product":"chat","to":"+15550100001","type":"text","text":{"body":"Hello"}}'
 
+See every event in another terminal, and make one happen in a third (parley trigger --list):
+
+  parley listen
+  parley trigger message.received
+
 %sStop with Ctrl-C.
 `, ready.BaseURL, ready.APIKey, phoneExports(ready), ready.PhoneNumberID, phoneHint(ready.SimulatorURL))
 	return err

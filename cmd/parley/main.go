@@ -54,7 +54,7 @@ func run(ctx context.Context, args, environment []string, stdout, stderr io.Writ
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.AddCommand(p.serveCommand(), p.workCommand(), p.migrateCommand(), p.devCommand(), p.adminCommand(),
-		p.webhooksCommand(), p.simulatorCommand(), p.doctorCommand())
+		p.webhooksCommand(), p.listenCommand(), p.triggerCommand(), p.simulatorCommand(), p.doctorCommand())
 	return root.ExecuteContext(ctx)
 }
 

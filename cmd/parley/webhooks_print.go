@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -59,21 +62,62 @@ func (d *received) verify(err error) {
 	}
 }
 
-func (r *localReceiver) print(d *received) {
+// printer shows deliveries, one at a time.
+type printer struct {
+	asJSON, bodies bool
+	// numbered puts a number before each line, by which recall shows the body.
+	numbered bool
+
+	mu      sync.Mutex
+	out     io.Writer
+	printed int
+	recent  []*received
+}
+
+// maxRecalled is how many deliveries a printer remembers.
+const maxRecalled = 1000
+
+func (p *printer) show(d *received) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var text bytes.Buffer
-	if r.asJSON {
+	switch {
+	case p.asJSON:
 		encoder := json.NewEncoder(&text)
 		encoder.SetEscapeHTML(false)
 		if err := encoder.Encode(d); err != nil {
 			fmt.Fprintln(&text, err)
 		}
-	} else {
+	case p.numbered:
+		p.printed++
+		p.recent = append(p.recent[max(0, len(p.recent)-maxRecalled+1):], d)
+		fmt.Fprintf(&text, "[%d] %s\n", p.printed, printable(d.short()))
+	default:
 		fmt.Fprintln(&text, printable(d.line()))
+	}
+	if p.bodies && !p.asJSON {
 		fmt.Fprintln(&text, printable(indented(d.BodyBase64)))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, _ = r.out.Write(text.Bytes()) // there is no other output to report an error to
+	_, _ = p.out.Write(text.Bytes()) // there is no other output to report an error to
+}
+
+// recall shows the body of each delivery whose number is typed.
+func (p *printer) recall(typed io.Reader) {
+	for lines := bufio.NewScanner(typed); lines.Scan(); {
+		number, err := strconv.Atoi(strings.Trim(lines.Text(), "[] \t"))
+		p.mu.Lock()
+		at := number - 1 - (p.printed - len(p.recent))
+		switch {
+		case strings.TrimSpace(lines.Text()) == "":
+		case p.printed == 0:
+			fmt.Fprintln(p.out, "No event has arrived yet.")
+		case err != nil || at < 0 || at >= len(p.recent):
+			fmt.Fprintf(p.out, "Type the number of an event from %d to %d.\n", p.printed-len(p.recent)+1, p.printed)
+		default:
+			fmt.Fprintln(p.out, printable(indented(p.recent[at].BodyBase64)))
+		}
+		p.mu.Unlock()
+	}
 }
 
 // line has the event, whether its signature is valid, and the status of the answer.
@@ -84,19 +128,32 @@ func (d *received) line() string {
 	} else {
 		words = append(words, d.Event, d.EventUID, d.DeliveryID, "attempt "+strconv.Itoa(d.Attempt))
 	}
+	return strings.Join(append(words, d.fate()), " ")
+}
+
+// short has the time, the event, what it is about, and what became of it.
+func (d *received) short() string {
+	words := []string{time.Time(d.At).Format(time.TimeOnly), d.Event}
+	if about := gist(d.BodyBase64); about != "" {
+		words = append(words, about)
+	}
+	return strings.Join(append(words, d.fate()), "  ")
+}
+
+// fate tells whether the signature is valid, and what was answered.
+func (d *received) fate() string {
+	fate := "OK"
 	switch {
 	case d.Verified == nil:
-		words = append(words, "not verified")
-	case *d.Verified:
-		words = append(words, "OK")
-	default:
-		words = append(words, "FAIL "+d.Failure.Message)
+		fate = "not verified"
+	case !*d.Verified:
+		fate = "FAIL " + d.Failure.Message
 	}
-	words = append(words, "→", strconv.Itoa(d.Status))
+	fate += " → " + strconv.Itoa(d.Status)
 	if d.ForwardError != "" {
-		words = append(words, "(cannot forward: "+d.ForwardError+")")
+		fate += " (cannot forward: " + d.ForwardError + ")"
 	}
-	return strings.Join(words, " ")
+	return fate
 }
 
 func indented(body []byte) string {

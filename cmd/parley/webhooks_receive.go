@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ const (
 func (p *program) webhooksReceive() *cobra.Command {
 	var address string
 	var secrets secretFlags
-	r := &localReceiver{out: p.stdout, clock: clock.NewSynced(), client: forwarder()}
+	r := &localReceiver{printer: &printer{out: p.stdout, bodies: true}, clock: clock.NewSynced(), client: forwarder()}
 	command := &cobra.Command{
 		Use:   "receive",
 		Short: "Receive deliveries on this machine: print, verify and forward each",
@@ -50,7 +49,7 @@ func (p *program) webhooksReceive() *cobra.Command {
 	secrets.add(command, "(what does not verify is then answered 401 and not forwarded)")
 	flags.StringVar(&r.forwardTo, "forward-to", "", "pass each delivery on to this URL, and its answer back")
 	flags.IntVar(&r.status, "status", http.StatusOK, "the answer when nothing is forwarded")
-	flags.BoolVar(&r.asJSON, "json", false, "print one JSON object a line")
+	flags.BoolVar(&r.printer.asJSON, "json", false, "print one JSON object a line")
 	return command
 }
 
@@ -66,13 +65,10 @@ type localReceiver struct {
 	secrets   []string
 	forwardTo string
 	status    int
-	asJSON    bool
 
-	clock  clock.Clock
-	client *http.Client
-
-	mu  sync.Mutex // one delivery is printed at a time
-	out io.Writer
+	printer *printer
+	clock   clock.Clock
+	client  *http.Client
 }
 
 func (r *localReceiver) check() error {
@@ -92,7 +88,7 @@ func (r *localReceiver) check() error {
 	return nil
 }
 
-// listen serves until the context ends, then waits for deliveries that it is answering.
+// listen serves until the context ends.
 func (r *localReceiver) listen(ctx context.Context, address string, notes io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -102,7 +98,12 @@ func (r *localReceiver) listen(ctx context.Context, address string, notes io.Wri
 	if len(r.secrets) == 0 {
 		fmt.Fprintln(notes, "no --secret-file was given: signatures are not verified")
 	}
-	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
+	return r.serve(ctx, listener, r)
+}
+
+// serve answers deliveries until the context ends, then waits for those that it is answering.
+func (r *localReceiver) serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
 	stopped := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -139,7 +140,7 @@ func (r *localReceiver) ServeHTTP(w http.ResponseWriter, request *http.Request) 
 	default:
 		w.WriteHeader(r.status)
 	}
-	r.print(received)
+	r.printer.show(received)
 }
 
 // forward relays the answer of the other server, or answers 502 with the reason.

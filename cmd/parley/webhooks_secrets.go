@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,8 @@ const stdinName = "-"
 type secretFlags struct {
 	given []string
 	file  string
+	// flag is the name of the flag of the file; empty means --secret-file.
+	flag string
 }
 
 func (f *secretFlags) add(command *cobra.Command, what string) {
@@ -31,22 +34,23 @@ func (f *secretFlags) read(stdin io.Reader) ([]string, error) {
 	if f.file == "" {
 		return f.given, nil
 	}
+	name := cmp.Or(f.flag, "--secret-file")
 	source := stdin
 	if f.file != stdinName {
 		opened, err := os.Open(f.file)
 		if err != nil {
-			return nil, fmt.Errorf("--secret-file: %w", err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		defer func() { _ = opened.Close() }()
 		source = opened
 	}
 	text, err := io.ReadAll(io.LimitReader(source, maxSecretsBytes))
 	if err != nil {
-		return nil, fmt.Errorf("--secret-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	secrets := strings.Fields(string(text))
 	if len(secrets) == 0 {
-		return nil, fmt.Errorf("--secret-file: %s has no secret", f.file)
+		return nil, fmt.Errorf("%s: %s has no secret", name, f.file)
 	}
 	return append(f.given, secrets...), nil
 }

@@ -72,6 +72,7 @@ type DeliveryResource struct {
 	SubscriptionID SubscriptionID `json:"subscription_id"`
 	EventType      events.Type    `json:"event_type"`
 	EventID        string         `json:"event_id"`
+	EventUID       events.ID      `json:"event_uid"`
 	Status         DeliveryStatus `json:"status"`
 	AttemptCount   int            `json:"attempt_count"`
 	LastAttemptAt  *clock.Stamp   `json:"last_attempt_at"`
@@ -95,7 +96,7 @@ type AttemptResource struct {
 // Resource prints the delivery without its payload.
 func (d Delivery) Resource() DeliveryResource {
 	return DeliveryResource{
-		ID: d.ID, Object: "webhook_delivery", SubscriptionID: d.SubscriptionID, EventType: d.EventType, EventID: d.EventKey,
+		ID: d.ID, Object: "webhook_delivery", SubscriptionID: d.SubscriptionID, EventType: d.EventType, EventID: d.EventKey, EventUID: d.EventID,
 		Status: d.Status, AttemptCount: d.AttemptCount,
 		LastAttemptAt: clock.StampOrNil(d.LastAttemptAt), NextAttemptAt: clock.StampOrNil(d.NextAttemptAt),
 		answered: d.answered, ErrorMessage: d.Problem(), ReplayedFrom: d.ReplayedFrom, CreatedAt: clock.Stamp(d.ID.CreatedAt()),

@@ -218,9 +218,11 @@ func notOfSends() map[fault.Code]string {
 	}
 }
 
-// providerCodes are codes of the provider with which it refuses a send at once. Limits have none, because they are retried.
+// providerCodes are codes of the provider with which it refuses a send. Limits are retried for a quarter of an hour before the
+// message fails.
 func providerCodes() map[fault.Code]int {
 	return map[fault.Code]int{
+		provider.AppRateLimited: 4, provider.AccountRateLimited: 130429,
 		provider.MarketingBlockedByUser: 131050, provider.RecipientUnavailable: 131026, provider.UnsupportedMessageType: 131051,
 		fault.AccountRestricted: 131042, provider.AccountLocked: 131031, provider.PermissionRevoked: 10, provider.AuthExpired: 190,
 		provider.TemplateNotFound: 132001, provider.TemplatePaused: 132015, provider.TemplatePolicyViolation: 132007,
@@ -287,7 +289,7 @@ func (f *forecast) predict(t *testing.T, one foretold) {
 	sent := own.send(t, body)
 	if one.later {
 		require.Equal(t, 202, sent.Status, "%s", sent.Body)
-		require.Equal(t, string(one.code), own.failure(t, sent.Data(t)["id"].(string)))
+		require.Equal(t, string(one.code), own.failure(t, sent.Data(t)["id"].(string), soon))
 		return
 	}
 	refused := sent.Error(t)
@@ -319,9 +321,7 @@ func (f *forecast) doubt(t *testing.T) {
 			}
 			f.doubted[fault.Code(one.Code)] = one.Message
 			t.Run(one.Code+", unchecked", func(t *testing.T) {
-				if code, immediate := codes[fault.Code(one.Code)]; immediate {
-					f.refuse(t, content, code, one.Code)
-				}
+				f.refuse(t, content, codes[fault.Code(one.Code)], one.Code)
 			})
 		}
 	}
@@ -342,15 +342,28 @@ func (f *forecast) refuse(t *testing.T, content [2]string, providerCode int, cod
 	f.s.Network.Control(t, "script", map[string]any{
 		"match": map[string]any{"phone_number_id": *own.account.PhoneNumberID}, "outcome": map[string]any{"sync_code": providerCode},
 	})
-	require.Equal(t, code, own.failure(t, own.mustSend(t, body)["id"].(string)))
+	id := own.mustSend(t, body)["id"].(string)
+	step := soon
+	if strings.HasSuffix(code, "rate_limited") {
+		step = time.Minute // it is retried after 1, 2, 4 and 8 minutes
+	}
+	require.Equal(t, code, own.failure(t, id, step))
+	shown := own.Get(t, own.path+"/messages/"+id).Data(t)["error"].(map[string]any)
+	require.InDelta(t, providerCode, shown["provider_code"], 0)
+	status := own.announced(t, id)
+	told := status["errors"].([]any)[0].(map[string]any)
+	require.Equal(t, []any{id, "failed", float64(providerCode)}, []any{status["id"], status["status"], told["code"]})
 }
 
-// failure lets a message fail, and returns the code of its error.
-func (f *sendFixture) failure(t *testing.T, id string) string {
+// soon is a step in which nothing becomes due but what is due at once.
+const soon = 20 * time.Millisecond
+
+// failure lets a message fail while time passes in steps, and returns the code of its error.
+func (f *sendFixture) failure(t *testing.T, id string, step time.Duration) string {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); f.state(t, id) != "failed"; time.Sleep(20 * time.Millisecond) {
 		require.True(t, time.Now().Before(until), "%s is %s", id, f.state(t, id))
-		f.s.Pass(t, 20*time.Millisecond)
+		f.s.Pass(t, step)
 	}
 	return f.Get(t, f.path+"/messages/"+id).Data(t)["error"].(map[string]any)["code"].(string)
 }
