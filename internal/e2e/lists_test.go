@@ -1,14 +1,17 @@
 package e2e_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
@@ -50,7 +53,7 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND state
 		return took
 	}
 	ask()
-	var ratios []float64
+	var ratios, bare []float64
 	seen := &answerLog{}
 	for range proof.Sized(1, 5) {
 		quiet := ask()
@@ -60,9 +63,16 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND state
 		stop()
 		ratios = append(ratios, float64(quantile(beside, 0.99))/float64(quantile(quiet, 0.99)))
 		t.Logf("quiet: %s; beside the lists: %s", spread(quiet), spread(beside))
+		if proof.Full() {
+			stop = startBareLists(t, f.databaseURL, large)
+			bare = append(bare, float64(quantile(ask(), 0.99))/float64(quantile(quiet, 0.99)))
+			stop()
+		}
 	}
 	slices.Sort(ratios)
+	slices.Sort(bare)
 	t.Logf("p99 beside the lists against quiet: median %.2f of %.2f", ratios[len(ratios)/2], ratios)
+	t.Logf("beside one bare connection that reads the same rows, on the same cores: %.2f", bare)
 	t.Logf("the lists: %v, p50 %s, p99 %s", seen.byStatus(), seen.quantile(.5), seen.quantile(.99))
 	require.Empty(t, seen.faults)
 	require.LessOrEqual(t, running, 1, "the lists of an organization run one after another")
@@ -92,5 +102,28 @@ func startLists(t *testing.T, s *server, key string, clients int, seen *answerLo
 	return func() {
 		close(ended)
 		all.Wait()
+	}
+}
+
+// startBareLists reads the rows of the lists over one connection, without the API, until stop is called. What it costs the
+// neighbour is what the machine makes of one busy connection.
+func startBareLists(t *testing.T, databaseURL string, org orgs.ID) (stop func()) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), databaseURL)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			_, _ = connection.Exec(ctx, `
+SELECT count(*) FROM (SELECT event_type FROM webhook_deliveries WHERE org_id = $1 ORDER BY id DESC LIMIT 10000) AS read
+WHERE event_type = 'contact.updated'`, org) // it ends with an error
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+		_ = connection.Close(t.Context())
 	}
 }
