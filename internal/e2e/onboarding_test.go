@@ -75,13 +75,16 @@ func (p *platform) heading(title string) {
 	p.Sees(fmt.Sprintf(`document.readyState === "complete" && document.querySelector("h1").textContent.includes(%q)`, title))
 }
 
-// shoot takes pictures of a page on a phone and on a desktop, and checks that it is accessible.
+// shoot takes pictures of a page on a phone and on a desktop, light and dark, and checks that it is accessible.
 func (p *platform) shoot(name string) {
 	p.t.Helper()
-	for size, view := range map[string][2]int64{"phone": {390, 844}, "desktop": {1280, 800}} {
-		p.Do(chromedp.EmulateViewport(view[0], view[1]))
-		p.Screenshot("setup-" + name + "-" + size)
-		require.Empty(p.t, p.Violations(), "%s on a %s", name, size)
+	for _, scheme := range []string{"dark", "light"} {
+		p.Scheme(scheme)
+		for size, view := range map[string][2]int64{"phone": {390, 844}, "desktop": {1280, 800}} {
+			p.Do(chromedp.EmulateViewport(view[0], view[1]))
+			p.Screenshot("setup-" + name + "-" + size + "-" + scheme)
+			require.Empty(p.t, p.Violations(), "%s on a %s, %s", name, size, scheme)
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -109,6 +111,16 @@ func (b *Browser) Violations() []string {
 		.map((one) => one.id + ": " + one.nodes.map((node) => node.html).join(", ")))`, chromedp.EvalAwaitPromise))
 	require.NoError(b.t, err)
 	return found
+}
+
+// Scheme has the page see that the user prefers a colour scheme: "light" or "dark".
+func (b *Browser) Scheme(name string) {
+	b.t.Helper()
+	preferred := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
+	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, preferred)
+		return err
+	}))
 }
 
 // Screenshot writes a picture of the page into the folder PARLEY_SCREENSHOTS, if it is set.
