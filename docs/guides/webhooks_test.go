@@ -4,10 +4,8 @@ package guides_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,20 +26,13 @@ func TestMain(m *testing.M) { os.Exit(proc.Main(m)) }
 // block is what stands below a mark of this name.
 func block(t *testing.T, name string) string {
 	t.Helper()
-	guide, err := os.ReadFile("webhooks.md")
-	require.NoError(t, err)
-	found := regexp.MustCompile("(?s)<!-- run: "+regexp.QuoteMeta(name)+" -->\n```[a-z]+\n(.*?)```\n").FindAllSubmatch(guide, -1)
-	require.Len(t, found, 1, "one example named %s", name)
-	return string(found[0][1])
-}
-
-// Every example with code or commands has a mark, and so a test.
-func TestGuide_LeavesNothingUntested(t *testing.T) {
-	t.Parallel()
-	guide, err := os.ReadFile("webhooks.md")
-	require.NoError(t, err)
-	require.Equal(t, 9, strings.Count(string(guide), "<!-- run: "))
-	require.Equal(t, 18, strings.Count(string(guide), "```"))
+	for _, one := range fencesOf(t, "webhooks.md") {
+		if one.name == name {
+			return one.text
+		}
+	}
+	require.FailNow(t, "no example", "%s", name)
+	return ""
 }
 
 // program writes an example into a directory of its own and returns the command that runs it.
@@ -222,61 +213,4 @@ func receiver(t *testing.T, address string, printed *output, mine, next, foreign
 	}
 	proc.Eventually(t, proc.Patience, "seven new events", func() bool { return strings.Count(printed.String(), "new contact.created ") == 7 })
 	require.Equal(t, 1, strings.Count(printed.String(), "new contact.created evt_again\n"), "an event that comes again is not new")
-}
-
-// answering stands for the API: it answers every request with a new subscription. The quickstart of the README runs the
-// same command against the API itself.
-func answering(t *testing.T) *httptest.Server {
-	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	require.Contains(t, string(readme), block(t, "subscribe"))
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"data":{"id":"wbs_1","initial_secret":"`+signature.NewSecret()+`"}}`)
-	}))
-	t.Cleanup(api.Close)
-	return api
-}
-
-func TestGuide_Commands(t *testing.T) {
-	t.Parallel()
-	arrived := make(chan []byte, 1)
-	mine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		body, _ := io.ReadAll(request.Body)
-		arrived <- append([]byte(request.URL.Path+" "), body...)
-		w.WriteHeader(http.StatusAccepted)
-	}))
-	t.Cleanup(mine.Close)
-	address, dir := proc.FreeAddress(t), t.TempDir()
-	environment := []string{
-		"PATH=" + filepath.Dir(proc.Binary(t)) + string(os.PathListSeparator) + os.Getenv("PATH"), "PARLEY_URL=" + answering(t).URL, "PARLEY_KEY=x",
-	}
-	here := strings.NewReplacer("127.0.0.1:9000", address, "http://127.0.0.1:3000", mine.URL)
-
-	subscribe := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", here.Replace(block(t, "subscribe")))
-	subscribe.Dir, subscribe.Env = dir, append(os.Environ(), environment...)
-	said, err := subscribe.CombinedOutput()
-	require.NoError(t, err, "%s", said)
-	printed := start(t, address, environment, "bash", "-c", "cd '"+dir+"' && exec "+here.Replace(block(t, "receive")))
-	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c",
-		here.Replace(block(t, "sign")+"echo\n"+block(t, "verify")+block(t, "altered")))
-	shell.Dir, shell.Env = dir, append(os.Environ(), environment...)
-	var stdout, stderr bytes.Buffer
-	shell.Stdout, shell.Stderr = &stdout, &stderr
-	err = shell.Run()
-	exit := (*exec.ExitError)(nil)
-	require.ErrorAs(t, err, &exit, "the last command finds a fault")
-	require.Equal(t, 1, exit.ExitCode(), "%s", &stderr)
-	require.Equal(t, "parley: the delivery does not verify: altered body\n", stderr.String())
-	answered, verified, found := strings.Cut(stdout.String(), "\nOK: signed at ")
-	require.True(t, found, "%s", &stdout)
-	require.Contains(t, answered, "HTTP/1.1 202 Accepted", "the answer of the server behind")
-	_, altered, found := strings.Cut(verified, "\n")
-	require.True(t, found)
-	require.True(t, strings.HasPrefix(altered, block(t, "said")), "%s", altered)
-
-	require.Regexp(t, `^/webhooks \{"id":"evt_1",.*\}$`, string(<-arrived))
-	proc.Eventually(t, proc.Patience, "the delivery in words", func() bool {
-		return strings.Contains(printed.String(), " contact.created evt_1 ") && strings.Contains(printed.String(), " OK → 202\n")
-	})
 }
