@@ -88,21 +88,23 @@ type dev struct {
 
 func newDev(t *testing.T) *dev {
 	t.Helper()
+	database := missingDatabase(t)
 	settings := proc.Settings{
-		"PARLEY_DATABASE_URL": missingDatabase(t), "PARLEY_DATABASE_CONNS": "4",
+		"PARLEY_DATABASE_URL": database, "PARLEY_DATABASE_CONNS": "8",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 		"XDG_CACHE_HOME": t.TempDir(), // where files of messages are stored
 	}
-	start := func() string {
-		return proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0").FirstLine(t)
-	}
-	line := start()
-	for try := 1; line == "" && try < 5; try++ {
-		line = start()
+	start := func() *proc.Process { return proc.Start(t, settings, "dev", "--json", "--addr", "127.0.0.1:0") }
+	process := start()
+	line := process.FirstLine(t)
+	for try := 1; line == "" && proc.Hindered(process.Log(t), try); try++ {
+		process = start()
+		line = process.FirstLine(t)
 	}
 	var ready map[string]string
 	require.NoError(t, json.Unmarshal([]byte(line), &ready))
 	d := &dev{events: newInbox(t), environment: []string{
+		"PARLEY_DATABASE_URL=" + database,
 		"PARLEY_URL=" + ready["base_url"], "PARLEY_KEY=" + ready["api_key"],
 		"PARLEY_NUMBER=" + ready["phone_number_id"], "PARLEY_PHONE=" + ready["simulator_url"],
 	}}

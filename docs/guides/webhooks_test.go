@@ -1,4 +1,13 @@
-// Package guides runs what the guides show: each example and each command, as they are printed.
+// Package guides runs what the guides show: each example and each command, as they are printed. A comment above a block
+// says what becomes of it:
+//
+//	<!-- run: NAME -->           a command, run after those above it in the same terminal; or a program
+//	<!-- run: NAME, exits 1 -->  a command that ends with this status
+//	<!-- event: TYPE -->         an event of this type arrives that has these fields
+//	<!-- prints: NAME -->        a command that still runs prints these lines
+//
+// A block of JSON or text without a comment is what the command above it prints. In both … stands for anything, and there
+// may be more than is shown. An answer with "error" is a refusal; every other answer of the API is 2xx or 3xx.
 package guides_test
 
 import (
