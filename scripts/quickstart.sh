@@ -22,7 +22,7 @@ cleanup() {
     { kill "$process" && wait "$process"; } 2>/dev/null || true
   done
   psql -qd "$server" -c "DROP DATABASE IF EXISTS $database WITH (FORCE)" >/dev/null
-  rm -rf "$scratch" webhook-secret
+  rm -rf "$scratch"
 }
 trap cleanup EXIT
 
@@ -59,23 +59,21 @@ for _ in $(seq 600); do
 done
 eval "$(grep -o 'export PARLEY_[A-Z]*=.*' "$log")"
 
-# The receiver takes a free port instead of 9000.
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-blocks subscribe | sed -E "s|127.0.0.1:9000|127.0.0.1:$port|; s|^(.*webhooks receive)|exec \1 --addr 127.0.0.1:$port|" >"$scratch/subscribe"
+blocks listen | sed -E 's|^(.*parley listen)$|exec \1|' >"$scratch/listen"
 # shellcheck disable=SC1091
-(source "$scratch/subscribe") >"$received" 2>&1 &
+(source "$scratch/listen") >"$received" 2>&1 </dev/null &
 receiver=$!
-await "the receiver does not listen" grep -q 'receiving on' "$received"
+await "the events are not received" grep -q 'Parley posts events' "$received"
 
 answers=$(eval "$(blocks send)")
 echo "$answers"
 arrived() {
-  for what in message.sent message.received '"status": "sent"' '"status": "delivered"' '"status": "read"'; do
+  for what in message.sent 'message.received  from 15550100001 text "Hello back"' ' sent ' ' delivered ' ' read '; do
     grep -q "$what" "$received" || return 1
   done
 }
 await "not all events arrived" arrived
-if grep ' attempt [0-9]' "$received" | grep -v ' OK '; then
+if grep '^\[[0-9]*\]' "$received" | grep -v '  OK → 200$'; then
   echo "quickstart: a signature does not verify" >&2
   exit 1
 fi
