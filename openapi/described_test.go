@@ -69,27 +69,35 @@ components:
 	}, missing)
 }
 
-// describer collects the pointers of properties, parameters and headers that have no description.
-type describer struct {
-	root    map[string]any
+// inspector collects the pointers of properties, parameters and headers that lack something.
+type inspector struct {
+	root map[string]any
+	// has tells whether a part has what is looked for.
+	has     func(part any, at string) bool
 	missing []string
 }
 
-// undescribed returns the pointers in alphabetical order.
+// inspect walks the whole document and returns the pointers in alphabetical order.
+func (d *inspector) inspect() []string {
+	d.walk(d.root, "")
+	slices.Sort(d.missing)
+	return d.missing
+}
+
+// undescribed returns the pointers of what has no description.
 func undescribed(document []byte) ([]string, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	if err != nil {
 		return nil, err
 	}
-	d := &describer{root: object(value)}
-	d.walk(d.root, "")
-	slices.Sort(d.missing)
-	return d.missing, nil
+	d := &inspector{root: object(value)}
+	d.has = func(part any, _ string) bool { return d.described(part) }
+	return d.inspect(), nil
 }
 
 // walk visits an object of the document. A keyword whose members have names of their own is visited
 // by member, so that a property called `headers` or `example` is not taken for the keyword.
-func (d *describer) walk(part any, at string) {
+func (d *inspector) walk(part any, at string) {
 	for keyword, value := range object(part) {
 		switch keyword {
 		case "properties", "patternProperties", "headers", "parameters":
@@ -106,12 +114,12 @@ func (d *describer) walk(part any, at string) {
 }
 
 // named visits a property, a parameter or a header.
-func (d *describer) named(part any, at string) {
-	if !d.described(part) {
-		unescaped, err := url.PathUnescape(at)
-		if err != nil {
-			unescaped = at
-		}
+func (d *inspector) named(part any, at string) {
+	unescaped, err := url.PathUnescape(at)
+	if err != nil {
+		unescaped = at
+	}
+	if !d.has(part, unescaped) {
 		d.missing = append(d.missing, unescaped)
 	}
 	d.walk(part, at)
@@ -119,7 +127,7 @@ func (d *describer) named(part any, at string) {
 
 // described tells whether a part has a description of its own, or refers to a part that has one,
 // directly or in one of its alternatives.
-func (d *describer) described(part any) bool {
+func (d *inspector) described(part any) bool {
 	if text, _ := object(part)["description"].(string); strings.TrimSpace(text) != "" {
 		return true
 	}
@@ -137,7 +145,7 @@ func (d *describer) described(part any) bool {
 }
 
 // follow finds what a reference inside the document points to.
-func (d *describer) follow(reference string) any {
+func (d *inspector) follow(reference string) any {
 	var part any = d.root
 	for name := range strings.SplitSeq(strings.TrimPrefix(reference, "#/"), "/") {
 		part = object(part)[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]

@@ -4,6 +4,7 @@ package openapi
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,17 +111,11 @@ func (c *Contract) Webhook(name string) (*jsonschema.Schema, error) {
 // WebhookExample is the example of an event's body, compact. An event without one is an error.
 func (c *Contract) WebhookExample(name string) ([]byte, error) {
 	body := c.resolve(c.resolve(c.root.at("webhooks", name)).at("post", "requestBody"))
-	content := body.at("content", mediaJSON)
-	example := content.at("example")
-	for _, named := range content.at("examples").members() {
-		if !example.exists() {
-			example = c.resolve(named).at("value")
-		}
+	shown, err := c.examples(body.at("content", mediaJSON))
+	if err != nil || len(shown) == 0 {
+		return nil, errors.Join(fmt.Errorf("the event %q has no example", name), err)
 	}
-	if !example.exists() {
-		return nil, fmt.Errorf("the event %q has no example", name)
-	}
-	return example.json()
+	return shown[0].Value, nil
 }
 
 // resolve follows `$ref`, which can be used in place of any object of the document.

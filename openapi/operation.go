@@ -46,6 +46,8 @@ type Parameter struct {
 	// Type is the JSON type to which the text is converted before it is checked: string, integer,
 	// number, boolean or array.
 	Type string
+	// Example is a value that fits, as text.
+	Example string
 }
 
 func (c *Contract) newOperation(path, operation place) (*Operation, error) {
@@ -99,6 +101,7 @@ func (c *Contract) addParameters(o *Operation, lists ...place) error {
 			Required: declared[key].at("required").text() == "true",
 			Schema:   schema,
 			Type:     primaryType(schema),
+			Example:  declared[key].at("example").text(),
 		}
 		switch where {
 		case "query":
@@ -166,6 +169,17 @@ func (o *Operation) Response(status int) (*jsonschema.Schema, error) {
 		return nil, nil //nolint:nilnil // an answer without a body has no schema
 	}
 	return o.contract.schemas.compile(schema)
+}
+
+// ResponseHeader is the schema of a header that a status declares, and the JSON type to which its text is converted before
+// it is checked. It is an error when the status does not declare the header.
+func (o *Operation) ResponseHeader(status int, name string) (*jsonschema.Schema, string, error) {
+	response, _ := o.response(status)
+	schema, err := o.contract.schemas.compile(o.contract.resolve(response.at("headers", name)).at("schema"))
+	if err != nil {
+		return nil, "", err
+	}
+	return schema, primaryType(schema), nil
 }
 
 // ResponseHeaders are the names of the headers that a status declares.

@@ -150,10 +150,18 @@ func (s *Server) clientIn(t testing.TB, world *factory.World) *Client {
 	t.Helper()
 	org, team := world.Org(t)
 	id, key := world.Key(t, org)
-	return &Client{World: world, Org: org, Team: team, KeyID: id, server: s, key: key, http: &http.Client{Timeout: time.Minute}}
+	return &Client{World: world, Org: org, Team: team, KeyID: id, server: s, key: key, http: newHTTP()}
 }
 
 // Anonymous returns a client without a key.
 func (s *Server) Anonymous() *Client {
-	return &Client{server: s, http: &http.Client{Timeout: time.Minute}}
+	return &Client{server: s, http: newHTTP()}
+}
+
+// newHTTP makes a client that shows a redirect instead of following it.
+func newHTTP() *http.Client {
+	return &http.Client{
+		Timeout:       time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }

@@ -1,0 +1,196 @@
+package apitest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/parley-chat/parley/openapi"
+)
+
+var (
+	requestID = regexp.MustCompile(`^req_[0-9A-HJKMNP-TV-Z]{26}$`)
+	// sometimes are headers that the contract declares and that not every response has.
+	sometimes = []string{"Idempotent-Replayed"}
+	// general are headers of HTTP itself, which the contract does not declare. Any refusal that passes by itself may have
+	// Retry-After.
+	general = []string{
+		"Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Retry-After", "Vary", "X-Content-Type-Options",
+	}
+)
+
+// Check returns what of a response is not as the contract says: its status, headers, schema or error code; nil if all is.
+func (s *Server) Check(method, path string, answer Answer) error {
+	if id := answer.Header.Get("X-Request-Id"); !requestID.MatchString(id) {
+		return fmt.Errorf("X-Request-Id is %q", id)
+	}
+	if err := checkGeneral(path, answer); err != nil {
+		return err
+	}
+	operation := operationOf(s.Contract, method, strings.TrimPrefix(path, "/v1"))
+	// The contract declares these once, for all operations.
+	everywhere := answer.Status == http.StatusNotImplemented || answer.Status == http.StatusRequestHeaderFieldsTooLarge
+	if operation == nil || method == http.MethodHead || everywhere {
+		return s.checkUndeclared(method, answer)
+	}
+	schema, err := operation.Response(answer.Status)
+	if err != nil {
+		return fmt.Errorf("%s answered %d, which the contract does not declare: %s", operation.ID, answer.Status, answer.Body)
+	}
+	if err := validate(schema, answer); err != nil {
+		return fmt.Errorf("%s answered %d: %w", operation.ID, answer.Status, err)
+	}
+	return errors.Join(checkHeaders(operation, answer), checkCode(operation, answer))
+}
+
+// checkGeneral checks the headers that the contract does not declare.
+func checkGeneral(path string, answer Answer) error {
+	kind, cached, vary := "application/json", "private, no-store", "Authorization"
+	if answer.Status == http.StatusNotModified || answer.Status == http.StatusFound {
+		kind = ""
+	}
+	if answer.Header.Get("ETag") != "" {
+		cached = "private, no-cache"
+		if path == "/v1/openapi.json" {
+			cached, vary = "public, no-cache", "Accept-Encoding"
+		}
+	}
+	for name, want := range map[string]string{"Content-Type": kind, "Cache-Control": cached, "Vary": vary} {
+		if got := answer.Header.Get(name); got != want {
+			return fmt.Errorf("%s is %q, not %q", name, got, want)
+		}
+	}
+	if kind == "" && len(answer.Body) > 0 {
+		return fmt.Errorf("status %d has a body: %s", answer.Status, answer.Body)
+	}
+	return nil
+}
+
+// checkUndeclared checks an answer of no operation: an error in its envelope, or of HEAD nothing.
+func (s *Server) checkUndeclared(method string, answer Answer) error {
+	if method == http.MethodHead {
+		if len(answer.Body) > 0 {
+			return fmt.Errorf("HEAD was answered with a body: %s", answer.Body)
+		}
+		return nil
+	}
+	schema, err := s.Contract.Schema("ErrorEnvelope")
+	if err != nil {
+		return err
+	}
+	if allow := answer.Header.Get("Allow"); (answer.Status == http.StatusMethodNotAllowed) != (allow != "") {
+		return fmt.Errorf("status %d with Allow %q", answer.Status, allow)
+	}
+	return validate(schema, answer)
+}
+
+func validate(schema *jsonschema.Schema, answer Answer) error {
+	if schema == nil {
+		if len(answer.Body) > 0 {
+			return fmt.Errorf("the contract declares no body: %s", answer.Body)
+		}
+		return nil
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(answer.Body))
+	if err != nil {
+		return fmt.Errorf("%w; body: %s", err, answer.Body)
+	}
+	if err := schema.Validate(value); err != nil {
+		return fmt.Errorf("%w; body: %s", err, answer.Body)
+	}
+	return nil
+}
+
+// checkHeaders checks that an answer has the headers that its status declares, with values that fit, and no others.
+func checkHeaders(operation *openapi.Operation, answer Answer) error {
+	declared := operation.ResponseHeaders(answer.Status)
+	for _, name := range declared {
+		values := answer.Header.Values(name)
+		if len(values) == 0 && slices.Contains(sometimes, name) {
+			continue
+		}
+		if len(values) != 1 {
+			return fmt.Errorf("%s answered %d with %d headers %s", operation.ID, answer.Status, len(values), name)
+		}
+		schema, kind, err := operation.ResponseHeader(answer.Status, name)
+		if err != nil {
+			return err
+		}
+		var value any = values[0]
+		if number, err := strconv.Atoi(values[0]); err == nil && kind == "integer" {
+			value = number
+		}
+		if err := schema.Validate(value); err != nil {
+			return fmt.Errorf("%s answered %d with %s: %q: %w", operation.ID, answer.Status, name, values[0], err)
+		}
+	}
+	for name := range answer.Header {
+		same := func(other string) bool { return strings.EqualFold(other, name) }
+		// These may be answered before the organization is known, and then there is no rate limit to tell.
+		early := slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable}, answer.Status)
+		limit := early && strings.HasPrefix(name, "Ratelimit-")
+		if !limit && !slices.ContainsFunc(declared, same) && !slices.ContainsFunc(general, same) {
+			return fmt.Errorf("%s answered %d with the header %s, which the contract does not declare", operation.ID, answer.Status, name)
+		}
+	}
+	return nil
+}
+
+// checkCode checks that the contract shows the error code of a refusal for the operation and the status.
+func checkCode(operation *openapi.Operation, answer Answer) error {
+	code := answer.Code()
+	if code == "" {
+		return nil
+	}
+	codes, err := operation.Codes(answer.Status)
+	if err == nil && !slices.Contains(codes, code) {
+		err = fmt.Errorf("%s answered %d with the code %s, which the contract does not show there: %s", operation.ID, answer.Status, code, answer.Body)
+	}
+	return err
+}
+
+// operationOf finds the operation of a real path: static segments win over parameters.
+func operationOf(contract *openapi.Contract, method, path string) *openapi.Operation {
+	var found *openapi.Operation
+	plain := false // a path without a parameter at its end was found, which wins over those with one
+	for _, operation := range contract.Operations() {
+		if !strings.HasSuffix(operation.Path, "}") && fits(operation.Path, path) {
+			if plain = true; operation.Method == method {
+				return operation
+			}
+		}
+	}
+	for _, operation := range contract.Operations() {
+		if plain && !strings.HasSuffix(operation.Path, "/{name}") {
+			continue
+		}
+		if operation.Method == method && fits(operation.Path, path) {
+			found = operation
+		}
+	}
+	return found
+}
+
+func fits(template, path string) bool {
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		parameter := strings.HasPrefix(want[i], "{")
+		if want[i] != got[i] && (!parameter || got[i] == "") {
+			return false
+		}
+		if want[i] == "{phone_number_id}" && strings.Trim(got[i], "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
