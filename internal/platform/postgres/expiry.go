@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -18,6 +17,9 @@ const (
 
 // ErrClockAhead means that the clock is further ahead than the time since the last round explains.
 var ErrClockAhead = errors.New("the clock is ahead: expiry waits for `parley admin clock confirm`")
+
+// ErrNotDropped means that the clock was right and a partition could not be dropped. The next round tries again.
+var ErrNotDropped = errors.New("a partition was not dropped")
 
 // Expiry drops the expired partitions of a database, round by round. A round drops nothing if the clock moved more
 // than 48 hours further than the process ran, because dropped history cannot be brought back.
@@ -102,35 +104,22 @@ func (db *DB) StoreRound(ctx context.Context, at time.Time) error {
 
 // dropExpired drops the oldest partitions that ended longer than Keep ago, and returns their names.
 func (db *DB) dropExpired(ctx context.Context, tables []Partitioned, now time.Time) ([]string, error) {
-	existing, err := db.partitions(ctx)
-	if err != nil {
-		return nil, err
-	}
 	dropped, failures := []string{}, []error{}
 	for _, table := range tables {
-		for _, name := range table.expired(existing, now) {
-			err := db.ddl(ctx, "drop partition "+name, func(ctx context.Context, tx *Tx) error {
-				_, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+name, nil)
-				return err
-			})
-			if err != nil {
-				failures = append(failures, fmt.Errorf("drop partition %s: %w", name, err))
-				continue
+		if table.Keep == 0 {
+			continue
+		}
+		ended, err := db.EndedBefore(ctx, []Partitioned{table}, now.Add(-table.Keep))
+		if err != nil {
+			return dropped, errors.Join(append(failures, err)...)
+		}
+		for _, start := range ended[:min(len(ended), maxDropped)] {
+			if err := db.DropStarted(ctx, []Partitioned{table}, start); err != nil {
+				failures = append(failures, errors.Join(ErrNotDropped, err))
+				break // PostgreSQL detaches one partition of a table at a time
 			}
-			dropped = append(dropped, name)
+			dropped = append(dropped, table.name(start))
 		}
 	}
 	return dropped, errors.Join(failures...)
-}
-
-// expired returns the partitions that the next round drops: the oldest of those past their time.
-func (p Partitioned) expired(existing map[string]bool, now time.Time) []string {
-	var names []string
-	for name := range existing {
-		if start, ours := p.startOf(name); ours && p.Keep > 0 && !p.Every.next(start).Add(p.Keep).After(now) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names) // a name ends with the date
-	return names[:min(len(names), maxDropped)]
 }

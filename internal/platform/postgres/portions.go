@@ -37,19 +37,49 @@ func OverBudget(ctx context.Context) bool {
 	return limited && given.watch.Elapsed() > given.time
 }
 
+// pausing is the pace of WithPauses: a portion is small, and the pause after it is as long as the portion took.
+func pausing() pace { return pace{rows: 200, rest: 1} }
+
+type pauseKey struct{}
+
+// WithPauses lets every InPortions under ctx work in smaller portions with pauses between, so that statements of requests are
+// delayed little while very many rows are deleted.
+func WithPauses(ctx context.Context) context.Context {
+	return context.WithValue(ctx, pauseKey{}, pausing())
+}
+
 // DeleteInPortions deletes rows of an organization until none is left, each portion in a
 // transaction of its own, so that no other transaction waits long. The statement deletes at most
 // @limit rows with ids greater than @after, in the order of their ids, and returns their ids. A
 // statement whose filter has no index reads a bounded number of rows after @after, deletes those that
 // match, and returns the id of the last row that it read. The first @after is the one in args, or zero.
 func DeleteInPortions(ctx context.Context, db *DB, org ids.Org, sql string, args Args) error {
-	args = maps.Clone(args)
-	last, _ := args["after"].(ids.Any)
-	for {
+	from, _ := args["after"].(ids.Any)
+	return InPortions(ctx, db, org, from, func(tx *Tx, portion Args) ([]ids.Any, error) {
+		all := maps.Clone(args)
+		if all == nil {
+			all = Args{}
+		}
+		maps.Copy(all, portion)
+		return Many[ids.Any](ctx, tx, sql, all)
+	})
+}
+
+// InPortions is DeleteInPortions for work that takes several statements: it gets @after and @limit, and returns the ids as a
+// statement would.
+func InPortions(
+	ctx context.Context, db *DB, org ids.Org, from ids.Any, work func(tx *Tx, portion Args) (gone []ids.Any, err error),
+) error {
+	pauses, paused := ctx.Value(pauseKey{}).(pace)
+	rows := Portion
+	if paused {
+		rows = pauses.rows
+	}
+	for last := from; ; {
+		watch := clock.StartWatch()
 		after, _ := last.UUIDValue()
 		after.Valid = true // the zero id is less than every other, not unknown
-		args["limit"], args["after"] = Portion, after
-		gone, err := InTx(ctx, db, org, func(tx *Tx) ([]ids.Any, error) { return Many[ids.Any](ctx, tx, sql, args) })
+		gone, err := InTx(ctx, db, org, func(tx *Tx) ([]ids.Any, error) { return work(tx, Args{"limit": rows, "after": after}) })
 		if err != nil || len(gone) == 0 {
 			return err
 		}
@@ -58,6 +88,9 @@ func DeleteInPortions(ctx context.Context, db *DB, org ids.Org, sql string, args
 		}
 		if OverBudget(ctx) {
 			return &MoreError{After: last}
+		}
+		if paused {
+			pauses.pause(watch.Elapsed())
 		}
 	}
 }
