@@ -175,18 +175,35 @@ func (s *Service) Discard(ctx context.Context, org orgs.ID, key string) error {
 // deleteAgainAfter is longer than a download may take.
 const deleteAgainAfter = callTimeout + 5*time.Minute
 
-// DeleteDue deletes files that are to be deleted, and returns how many. Every process that does
+// deleteFor is how long one DeleteDue deletes. It is less than the time that the look after a cell has.
+const deleteFor = 8 * time.Second
+
+// DeleteDue deletes files that are to be deleted, for at most a few seconds, and returns how many. Every process that does
 // background work calls it every 20 s.
 func (s *Service) DeleteDue(ctx context.Context) (count int, err error) {
 	if s.bucket == nil {
 		return 0, nil
 	}
+	ctx = postgres.WithBudget(ctx, deleteFor)
+	for more := true; more && err == nil; {
+		var deleted int
+		deleted, more, err = s.deleteSome(ctx)
+		count += deleted
+	}
+	return count, err
+}
+
+// deleteSome deletes a portion of the files. It tells that there are more if all of the portion could be deleted.
+func (s *Service) deleteSome(ctx context.Context) (count int, more bool, err error) {
 	due, err := dueDeletions(ctx, s.work, s.clock.Now())
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	var failed []error
 	for _, one := range due {
+		if postgres.OverBudget(ctx) {
+			return count, false, errors.Join(failed...)
+		}
 		if err := s.bucket.Delete(ctx, one.Key); err != nil {
 			failed = append(failed, err)
 			continue
@@ -199,7 +216,7 @@ func (s *Service) DeleteDue(ctx context.Context) (count int, err error) {
 		}
 		failed, count = append(failed, err), count+1
 	}
-	return count, errors.Join(failed...)
+	return count, len(due) > 0 && count == len(due), errors.Join(failed...)
 }
 
 // Purge closes the lane of a number that was disconnected, and deletes what is to be fetched for it. Its files go with
