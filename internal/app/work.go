@@ -83,17 +83,18 @@ func (c *Cells) tidy(ctx context.Context, cell *Cell, logger *slog.Logger) {
 	}
 }
 
-// expire drops expired partitions and rows that wait for what was in them, once the clock was compared with the database's.
+// expire drops expired partitions and rows that wait for what was in them, and starts the job that expires the history of
+// organizations, once the clock was compared with the database's.
 func (c *Cell) expire(ctx context.Context) ([]string, error) {
 	if !c.synced.Load() || c.jumped.Load() {
 		return nil, nil
 	}
 	dropped, err := c.expiry.Round(ctx, c.clock.Now(), c.clock.Elapsed())
-	if err != nil {
+	if err != nil && !errors.Is(err, postgres.ErrNotDropped) {
 		return dropped, err // the clock may be wrong
 	}
-	_, err = c.Webhooks.ExpireWaiting(ctx)
-	return dropped, err
+	_, waiting := c.Webhooks.ExpireWaiting(ctx)
+	return dropped, errors.Join(err, waiting, c.Retention.Start(ctx))
 }
 
 // ConfirmClock lets expiry go on after a jump of the clock: it stores the current time as that of the last

@@ -52,8 +52,9 @@ func domain() map[string][]string {
 			"messages/content",
 		},
 		"conversations": {"orgs", "accounts", "contacts", "labels", "events", "audit"},
-		// It has no tables. It asks others about a message.
-		"timeline": {"orgs", "accounts", "messages", "events", "webhooks", "apilogs"},
+		// These have no tables. They ask others to delete, and about a message.
+		"retention": {"orgs", "messages", "events", "webhooks"},
+		"timeline":  {"orgs", "accounts", "messages", "events", "webhooks", "apilogs"},
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/quota"
+	"github.com/parley-chat/parley/internal/domain/retention"
 	"github.com/parley-chat/parley/internal/domain/setuplinks"
 	"github.com/parley-chat/parley/internal/domain/templates"
 	"github.com/parley-chat/parley/internal/domain/timeline"
@@ -75,6 +76,7 @@ type Cell struct {
 	Library       *library.Service
 	Messages      *messages.Service
 	Timeline      *timeline.Service
+	Retention     *retention.Service
 	Idempotency   *idempotency.Store
 }
 
@@ -181,6 +183,9 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 		Provider: deps.Provider, Logger: deps.Logger, EchoWait: deps.EchoWait,
 	})
 	c.Timeline = timeline.New(c.DB, c.Clock, c.Messages, c.Webhooks)
+	c.Retention = retention.New(retention.Deps{
+		Work: workDB, Clock: c.Clock, Jobs: c.Jobs, Messages: c.Messages, Webhooks: c.Webhooks, Logger: deps.Logger,
+	})
 	c.Accounts.Equip(c.Messages.OpenLaneTx, c.Media.OpenLaneTx)
 	c.Quota.CountWith(c.Messages.CountAccepted)
 	// In the order of locks (ARCHITECTURE.md): contacts and conversations, then templates, then accounts,
@@ -191,10 +196,26 @@ func (c *Cell) wire(deps Deps, workDB *postgres.DB) {
 			arrivals.PeopleTx, callbacks.OneByOne(c.Templates.NotifiedTx), callbacks.OneByOne(c.Accounts.NotifiedTx), arrivals.MessagesTx,
 		}
 	})
+	c.Contacts.FollowedBy(contacts.Follower{Settle: c.eraseEventsTx})
 	c.Accounts.OnPurge(
 		c.Messages.Purge, c.Media.Purge, c.Conversations.Purge, c.Contacts.Purge, c.Templates.Purge,
 		c.Callbacks.PurgeStored, c.Callbacks.PurgeItems, c.Webhooks.PurgeNumber, c.Media.PurgeWaiting, c.Media.PurgeUploads,
 	)
+}
+
+// eraseEventsTx erases some events about a contact that was deleted, and tells whether there are more. Those about a contact
+// that was joined into another stay until that one is deleted.
+func (c *Cell) eraseEventsTx(ctx context.Context, tx *postgres.Tx, departure contacts.Departure) (more bool, err error) {
+	if departure.JoinedInto != nil {
+		return false, nil
+	}
+	names, err := c.Contacts.NamesTx(ctx, tx, departure.ID)
+	for _, name := range names {
+		if more, err := c.Webhooks.EraseContactTx(ctx, tx, name.Any()); err != nil || more {
+			return more, err
+		}
+	}
+	return false, err
 }
 
 // Handle registers the jobs of every service with the job runner of a process.
@@ -204,6 +225,7 @@ func (c *Cell) Handle(set *jobs.Set) {
 	c.Webhooks.Handle(set)
 	c.Accounts.Handle(set)
 	c.Templates.Handle(set)
+	c.Retention.Handle(set)
 }
 
 // LookAfter starts the checks of accounts, the syncs of templates and the recounts of quotas that

@@ -32,6 +32,18 @@ type Departure struct {
 	JoinedInto *ID
 }
 
+const sqlNames = `
+SELECT id
+FROM contacts
+WHERE org_id = @org_id
+  AND joined_into = @id`
+
+// NamesTx returns the ids under which a contact was known: its own, and those of contacts that were joined into it.
+func (s *Service) NamesTx(ctx context.Context, tx *postgres.Tx, contact ID) ([]ID, error) {
+	joined, err := postgres.Many[ID](ctx, tx, sqlNames, postgres.Args{"id": contact})
+	return append(joined, contact), err
+}
+
 // FollowedBy registers a follower. Who points to another follower's rows comes after it;
 // rows are settled in the opposite order.
 func (s *Service) FollowedBy(f Follower) { s.followers = append(s.followers, f) }
@@ -200,9 +212,13 @@ WHERE org_id = @org_id
 )
 
 // settle lets each follower do some of its work in a transaction of its own until nothing
-// is left, the last one first; then an erased contact's row goes, too.
+// is left, the last one first; then an erased contact's row goes, too. Once its turn is over, the job goes on later.
 func (s *Service) settle(ctx context.Context, args settleArgs) error {
+	ctx = postgres.WithBudget(ctx, jobs.Turn)
 	for more := true; more; {
+		if postgres.OverBudget(ctx) {
+			return jobs.Later(0)
+		}
 		var err error
 		more, err = postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (bool, error) {
 			return s.settleSomeTx(ctx, tx, args.Contact)

@@ -111,3 +111,10 @@ type Label = labels.Summary
 func (s *Service) LabelsTx(ctx context.Context, tx *postgres.Tx, conversations []ID) (map[ID][]Label, error) {
 	return labelsOf(ctx, tx, conversations)
 }
+
+// ExpiredTx is called before messages of conversations are deleted because they are older than the organization's history.
+// A conversation whose last message is older has none left: it points to none, and none is unread. When it was last written to
+// stays, because the list is sorted by it.
+func (s *Service) ExpiredTx(ctx context.Context, tx *postgres.Tx, of []ID, before ids.Any) error {
+	return expireLast(ctx, tx, of, before, s.clock.Now())
+}

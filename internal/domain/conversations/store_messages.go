@@ -195,3 +195,26 @@ func lastInbound(ctx context.Context, scope postgres.Scope, of []contacts.ID) (m
 	}
 	return found, err
 }
+
+const sqlExpireLast = `
+WITH held AS MATERIALIZED (
+    SELECT id
+    FROM conversations
+    WHERE org_id = @org_id
+      AND id = ANY (@ids)
+      AND last_message_id < @before
+    ORDER BY id
+    FOR NO KEY UPDATE
+)
+UPDATE conversations
+SET last_message_id = NULL,
+    unread_count = 0,
+    updated_at = CASE WHEN unread_count = 0 THEN updated_at ELSE ` + sqlLater + ` END
+WHERE org_id = @org_id
+  AND id = ANY (ARRAY (SELECT id FROM held))
+  AND last_message_id < @before`
+
+func expireLast(ctx context.Context, tx *postgres.Tx, of []ID, before ids.Any, now time.Time) error {
+	_, err := tx.Exec(ctx, sqlExpireLast, postgres.Args{"ids": of, "before": before, "now": now})
+	return err
+}

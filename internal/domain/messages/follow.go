@@ -63,11 +63,17 @@ func (s *Service) Purge(ctx context.Context, org orgs.ID, account accounts.Accou
 }
 
 const (
-	// Deletes messages with everything that hangs on them.
+	// Deletes the messages in doomed with everything that hangs on them.
 	sqlDoomed = `, states AS (
     DELETE FROM message_states WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
     RETURNING provider_id, second_provider_id, media_key, edit_history
-), downloads AS (
+), tries AS (
+    DELETE FROM send_attempts WHERE org_id = @org_id AND message_id = ANY (ARRAY (SELECT id FROM doomed))
+)` + sqlHanging + `
+DELETE FROM messages WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
+RETURNING id`
+	// Deletes what hangs on the messages in doomed outside of their own tables. A file of the library is no part of a message.
+	sqlHanging = `, downloads AS (
     DELETE FROM media_downloads WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 ), uploads AS (
     DELETE FROM media_waiting WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
@@ -78,16 +84,12 @@ const (
     WHERE media_key IS NOT NULL
       AND NOT EXISTS (SELECT FROM library_files l WHERE l.org_id = @org_id AND l.key = s.media_key)
     ON CONFLICT DO NOTHING
-), tries AS (
-    DELETE FROM send_attempts WHERE org_id = @org_id AND message_id = ANY (ARRAY (SELECT id FROM doomed))
 ), named AS (
     DELETE FROM provider_messages
     WHERE org_id = @org_id AND provider_id = ANY (ARRAY (
         SELECT unnest(ARRAY[provider_id, second_provider_id]) FROM states
         UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit))
-)
-DELETE FROM messages WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
-RETURNING id`
+)`
 	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_waiting, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND conversation_id = ANY (@conversations) ORDER BY id LIMIT @limit FOR UPDATE

@@ -282,28 +282,16 @@ func forgetDeliveries(ctx context.Context, db *postgres.DB, args forgetArgs) err
 // answers it, so that it leaves the lane.
 const sqlPurge = `-- locks: events, webhook_deliveries, webhook_attempts
 WITH walked AS MATERIALIZED (
-    SELECT id, key, phone_number_id = @phone_number_id AS doomed
+    SELECT id, key, phone_number_id = @phone_number_id AS ours
     FROM events
     WHERE org_id = @org_id
       AND id > @after
       AND id < @before
     ORDER BY id
     LIMIT 10 * @limit
-), undelivered AS (
-    DELETE FROM webhook_deliveries
-    WHERE org_id = @org_id
-      AND event_key = ANY (ARRAY (SELECT key FROM walked WHERE doomed))
-      AND event_id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
-    RETURNING id
-), forgotten AS (
-    DELETE FROM webhook_attempts
-    WHERE org_id = @org_id
-      AND delivery_id = ANY (ARRAY (SELECT id FROM undelivered))
-), gone AS (
-    DELETE FROM events
-    WHERE org_id = @org_id
-      AND id = ANY (ARRAY (SELECT id FROM walked WHERE doomed))
-)
+), doomed AS MATERIALIZED (
+    SELECT id, key FROM walked WHERE ours
+)` + sqlDeleteEvents + `
 SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 
 func purgeNumber(ctx context.Context, db *postgres.DB, org orgs.ID, number string, before DeliveryID, after ids.Any) error {
