@@ -44,6 +44,8 @@ type World struct {
 	Network *network.Network
 	// Files is where all cells store the files of messages.
 	Files *bucket.Bucket
+	// FilesDir is the directory of Files.
+	FilesDir string
 	// Logger fails the test when it is given a secret.
 	Logger *slog.Logger
 
@@ -87,7 +89,8 @@ func In(
 	})
 	require.NoError(t, err)
 	t.Cleanup(posts.Close)
-	files, err := bucket.Open(t.Context(), "file://"+t.TempDir())
+	dir := t.TempDir()
+	files, err := bucket.Open(t.Context(), "file://"+dir)
 	require.NoError(t, err)
 	worlds, serial, messaging, logger := map[string]*World{}, &atomic.Int64{}, network.New(t, now), canary.Logger(t)
 	for name, db := range databases {
@@ -96,7 +99,7 @@ func In(
 			Logger: logger, Bucket: files, MediaURL: MediaURL, PublicURL: PublicURL,
 		})
 		require.NoError(t, err)
-		worlds[name] = &World{Cell: made, Clock: now, Directory: routes, Network: messaging, Logger: logger, Files: files, serial: serial}
+		worlds[name] = &World{Cell: made, Clock: now, Directory: routes, Network: messaging, Logger: logger, Files: files, FilesDir: dir, serial: serial}
 	}
 	return worlds
 }
