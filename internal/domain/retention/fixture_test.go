@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -33,20 +34,32 @@ type fixture struct {
 	*factory.World
 
 	retention *retention.Service
+	// workDB is the pool of jobs. live and sql are those of a proof: the slowest statement of requests, and a connection for
+	// plain statements.
+	workDB *postgres.DB
+	live   *slowest
+	sql    *pgx.Conn
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{World: factory.New(t)}
-	cut := slices.DeleteFunc(schema.Partitioned(), func(p postgres.Partitioned) bool { return tables()[p.Table] == 0 })
-	for at := pgtest.Start().Add(-430 * day); at.Before(pgtest.Start()); at = at.Add(4 * 7 * day) {
-		require.NoError(t, f.DB.EnsurePartitions(t.Context(), cut, at))
-	}
+	f.workDB = f.DB
+	f.makePartitions(t)
 	f.retention = retention.New(retention.Deps{
 		Work: f.DB, Clock: f.World.Clock, Jobs: f.Jobs, Messages: f.Messages, Webhooks: f.Webhooks, Logger: f.Logger,
 		Turn: time.Nanosecond, OrgTurn: time.Nanosecond,
 	})
 	return f
+}
+
+// makePartitions makes those of the last 430 days.
+func (f *fixture) makePartitions(t *testing.T) {
+	t.Helper()
+	cut := slices.DeleteFunc(schema.Partitioned(), func(p postgres.Partitioned) bool { return tables()[p.Table] == 0 })
+	for at := pgtest.Start().Add(-430 * day); at.Before(pgtest.Start()); at = at.Add(4 * 7 * day) {
+		require.NoError(t, f.DB.EnsurePartitions(t.Context(), cut, at))
+	}
 }
 
 // work works the jobs of retention until the test ends.
@@ -55,7 +68,7 @@ func (f *fixture) work(t *testing.T) {
 	set := jobs.NewSet()
 	set.Queue(jobs.Maintenance, 2, 10*time.Millisecond)
 	f.retention.Handle(set)
-	runner, err := jobs.NewRunner(f.DB, f.World.Clock, f.Logger, set)
+	runner, err := jobs.NewRunner(f.workDB, f.World.Clock, f.Logger, set)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var group sync.WaitGroup
@@ -69,13 +82,18 @@ func (f *fixture) work(t *testing.T) {
 // walk starts retention and waits until no job of it is left.
 func (f *fixture) walk(t *testing.T) {
 	t.Helper()
+	f.walkFor(t, 30*time.Second)
+}
+
+func (f *fixture) walkFor(t *testing.T, most time.Duration) {
+	t.Helper()
 	require.NoError(t, f.retention.Start(t.Context()))
 	require.Eventually(t, func() bool {
 		left, err := postgres.One[int](t.Context(), f.DB.System("test"), `
 			SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'retention' AND state NOT IN ('completed', 'cancelled', 'discarded')`, nil)
 		require.NoError(t, err)
 		return left == 0
-	}, 30*time.Second, 5*time.Millisecond)
+	}, most, 10*time.Millisecond)
 }
 
 // tenant is an organization with a number and a conversation.

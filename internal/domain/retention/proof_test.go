@@ -1,0 +1,243 @@
+package retention_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/parley-chat/parley/internal/domain/messages"
+	"github.com/parley-chat/parley/internal/domain/messages/content"
+	"github.com/parley-chat/parley/internal/domain/retention"
+	"github.com/parley-chat/parley/internal/platform/paging"
+	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
+	"github.com/parley-chat/parley/internal/testkit/factory"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/internal/testkit/proof"
+	"github.com/parley-chat/parley/schema"
+)
+
+// One message in ten has an event, one in twenty a file. A conversation has a hundred messages.
+const (
+	sqlHistoryPeople = `
+WITH made AS (
+    INSERT INTO contacts (org_id, id, account_id, phone_number, marketing, updated_at)
+    SELECT $1, ulid($3::timestamptz), $2, '+3518' || lpad(n::text, 8, '0'), 'unknown', $3 FROM generate_series(1, $4::int) AS n
+    RETURNING id
+)
+INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, last_message_at, updated_at)
+SELECT $1, ulid($3::timestamptz), $2, id, 'open', 1, $3, $3 FROM made`
+	sqlHistory = `
+WITH threads AS MATERIALIZED (
+    SELECT id, contact_id, row_number() OVER (ORDER BY id) - 1 AS n FROM conversations WHERE org_id = $1
+), given AS MATERIALIZED (
+    SELECT n, ulid($3::timestamptz + n * interval '1 second') AS id FROM generate_series($4::int, $5::int) AS n
+), said AS (
+    INSERT INTO messages (org_id, id, account_id, conversation_id, contact_id, direction, type, source, to_number, content)
+    SELECT $1, g.id, $2, t.id, t.contact_id, 'inbound', 'text', 'phone', '+351910000001',
+        '{"body":"Your order is ready, come by until six in the evening."}'
+    FROM given g
+    JOIN threads t ON t.n = g.n % (SELECT count(*) FROM threads)
+), states AS (
+    INSERT INTO message_states (org_id, id, status, provider_id, sent_at, media_key)
+    SELECT $1, id, 'read', 'wamid.' || md5(id::text), $3, CASE WHEN n % 20 = 0 THEN md5(id::text) END FROM given
+), named AS (
+    INSERT INTO provider_messages (org_id, provider_id, message_id) SELECT $1, 'wamid.' || md5(id::text), id FROM given
+)
+INSERT INTO events (org_id, id, key, type, audience, message_id, body)
+SELECT $1, id, id::text, 'message.received', 'public', id, convert_to(repeat('a', 800), 'UTF8') FROM given WHERE n % 10 = 0`
+)
+
+// history stores that many messages of a tenant, one a second from a time on.
+func (o *tenant) history(t *testing.T, sql *pgx.Conn, from time.Time, size int) {
+	t.Helper()
+	const portion = 50_000
+	_, err := sql.Exec(t.Context(), sqlHistoryPeople, o.org, o.account.ID, from, max(1, size/100))
+	require.NoError(t, err)
+	for first := 0; first < size; first += portion {
+		_, err := sql.Exec(t.Context(), sqlHistory, o.org, o.account.ID, from, first, min(first+portion, size)-1)
+		require.NoError(t, err)
+	}
+	_, err = sql.Exec(t.Context(), `
+		UPDATE conversations c SET last_message_id = m.id
+		FROM (SELECT conversation_id, max(id::text)::uuid AS id FROM messages WHERE org_id = $1 GROUP BY 1) m
+		WHERE c.org_id = $1 AND c.id = m.conversation_id`, o.org)
+	require.NoError(t, err)
+}
+
+// slowest keeps how long the longest statement took.
+type slowest struct{ nanos atomic.Int64 }
+
+type beganKey struct{}
+
+func (s *slowest) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, beganKey{}, time.Now())
+}
+
+func (s *slowest) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if began, is := ctx.Value(beganKey{}).(time.Time); is {
+		took := time.Since(began).Nanoseconds()
+		for last := s.nanos.Load(); took > last && !s.nanos.CompareAndSwap(last, took); last = s.nanos.Load() {
+		}
+	}
+}
+
+// pools opens a pool for requests and one for background work, as a process does.
+func pools(t *testing.T, url string, live *slowest) (requests, work *postgres.DB) {
+	t.Helper()
+	open := func(config postgres.Config) *postgres.DB {
+		config.URL, config.Name, config.AcquireWait = url, t.Name(), 10*time.Second
+		config.Enter, config.EnterAll = schema.EnterOrganization, schema.EnterAll()
+		db, err := postgres.Open(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(db.Close)
+		return db
+	}
+	return open(postgres.Config{MaxConns: 16, Tracers: []pgx.QueryTracer{live}}), open(postgres.Config{MaxConns: 12, Steady: true})
+}
+
+type measured struct {
+	rate float64
+	p99  time.Duration
+}
+
+// load sends, lists and fetches messages of tenants with 8 clients, pace requests a second (0: as many as possible), until the
+// context ends.
+func load(ctx context.Context, t *testing.T, pace float64, tenants ...*tenant) measured {
+	t.Helper()
+	hello, err := content.Parse(provider.TypeText, json.RawMessage(`{"body":"Hello"}`))
+	require.NoError(t, err)
+	var took []time.Duration
+	var mu sync.Mutex
+	var next atomic.Int64
+	var running sync.WaitGroup
+	began := time.Now()
+	for range 8 {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				n := next.Add(1)
+				due := time.Now()
+				if pace > 0 {
+					due = began.Add(time.Duration(float64(n) / pace * float64(time.Second)))
+					time.Sleep(time.Until(due))
+				}
+				if err := tenants[int(n)%len(tenants)].ask(t.Context(), n, hello); err != nil {
+					t.Errorf("live traffic: %v", err)
+					return
+				}
+				mu.Lock()
+				took = append(took, time.Since(due))
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	slices.Sort(took)
+	return measured{rate: float64(len(took)) / time.Since(began).Seconds(), p99: took[len(took)*99/100]}
+}
+
+func (o *tenant) ask(ctx context.Context, n int64, hello content.Content) error {
+	if n%4 < 2 {
+		_, err := o.Messages.Send(ctx, o.org, o.account, messages.Terms{MonthlyLimit: 100_000_000},
+			messages.Draft{To: fmt.Sprintf("+35191%07d", n%1000), Content: hello, Source: messages.FromAPI})
+		return err
+	}
+	page, err := o.Messages.List(ctx, o.org, o.account, messages.Filter{}, paging.Slice[messages.ID]{Limit: 25})
+	if err == nil && n%4 == 3 && len(page.Items) > 0 {
+		_, err = o.Messages.Get(ctx, o.org, o.account, page.Items[0].ID)
+	}
+	return err
+}
+
+// Two million messages expire while others send and read: half row by row, half with their month. `make proof-retention`
+// measures at full size; otherwise it is small and checks only what is gone and what is left.
+func TestRetention_MillionsExpire_LiveTrafficUndisturbed(t *testing.T) { //nolint:paralleltest // it measures
+	size := proof.Sized(4_000, 2_000_000)
+	if asked, err := strconv.Atoi(os.Getenv("PARLEY_PROOF_ROWS")); err == nil {
+		size = asked
+	}
+	f := newFixtureOn(t, pgtest.URL(t))
+	expiring, dropped, live := f.tenant(t, "free"), f.tenant(t, "platform"), f.tenant(t, "platform")
+	now := f.World.Clock.Now()
+	expiring.history(t, f.sql, now.Add(-7*day-time.Duration(size/2)*time.Second), size/2)
+	dropped.history(t, f.sql, time.Date(now.Year()-1, now.Month()-1, 1, 0, 0, 0, 0, time.UTC), size/2)
+	_, err := f.sql.Exec(t.Context(), `VACUUM (ANALYZE)`)
+	require.NoError(t, err)
+	t.Logf("%d messages are stored", size)
+
+	span := func(of time.Duration) context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), of)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	capacity := load(span(proof.Sized(100*time.Millisecond, 5*time.Second)), t, 0, live, expiring).rate
+	quiet := load(span(proof.Sized(200*time.Millisecond, 20*time.Second)), t, 0.3*capacity, live, expiring)
+	f.live.nanos.Store(0)
+	ctx, ended := context.WithCancel(t.Context())
+	var during measured
+	var measuring sync.WaitGroup
+	measuring.Go(func() { during = load(ctx, t, 0.3*capacity, live, expiring) })
+	began := time.Now()
+	f.work(t)
+	f.walkFor(t, 20*time.Minute)
+	took := time.Since(began)
+	ended()
+	measuring.Wait()
+	slow := time.Duration(f.live.nanos.Load())
+	t.Logf("%d messages expired in %s (%.0f/s); capacity %.0f/s; p99 before %s at %.0f/s, meanwhile %s at %.0f/s; slowest statement %s",
+		size, took.Round(time.Millisecond), float64(size)/took.Seconds(), capacity, quiet.p99, quiet.rate, during.p99, during.rate, slow)
+	for _, one := range []*tenant{expiring, dropped} {
+		require.Zero(t, one.old(t, "messages"))
+		require.Zero(t, one.old(t, "message_states"))
+		require.Zero(t, one.count(t, `SELECT count(*) FROM provider_messages WHERE org_id = @org_id`))
+		require.Equal(t, size/2/20, one.count(t, `SELECT count(*) FROM media_deletions WHERE org_id = @org_id`))
+	}
+	require.Zero(t, expiring.old(t, "events"))
+	require.Positive(t, live.count(t, `SELECT count(*) FROM messages WHERE org_id = @org_id`))
+	if proof.Full() {
+		require.Less(t, slow, time.Second)
+		require.LessOrEqual(t, during.p99.Seconds(), 1.5*quiet.p99.Seconds())
+	}
+}
+
+// old counts rows that are older than any that live traffic wrote.
+func (o *tenant) old(t *testing.T, table string) int {
+	t.Helper()
+	return o.count(t, `SELECT count(*) FROM `+table+` WHERE org_id = @org_id AND id < ulid('2026-03-07')`)
+}
+
+func (o *tenant) count(t *testing.T, sql string) int {
+	t.Helper()
+	rows, err := postgres.One[int](t.Context(), o.DB.Of(o.org), sql, nil)
+	require.NoError(t, err)
+	return rows
+}
+
+// newFixtureOn is a fixture with pools and turns as in a process.
+func newFixtureOn(t *testing.T, url string) *fixture {
+	t.Helper()
+	f := &fixture{live: &slowest{}}
+	requests, work := pools(t, url, f.live)
+	f.World = factory.On(t, requests)
+	behind := factory.On(t, work)
+	f.makePartitions(t)
+	f.retention = retention.New(retention.Deps{
+		Work: work, Clock: f.World.Clock, Jobs: behind.Jobs, Messages: behind.Messages, Webhooks: behind.Webhooks, Logger: f.Logger,
+	})
+	f.workDB = work
+	var err error
+	f.sql, err = pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.sql.Close(context.WithoutCancel(t.Context())) })
+	return f
+}
