@@ -76,16 +76,22 @@ func (s *Service) Handle(set *jobs.Set) {
 	jobs.Handle(set, func(ctx context.Context, _ int64, args walkArgs) error { return s.turn(ctx, args) })
 }
 
-// sqlUnderWay finds a job that waits or runs. Two processes that start at once wait for each other.
-const sqlUnderWay = `
+const (
+	// Two processes that start at once wait for each other. The lock has a statement of its own, because a statement sees
+	// only what was committed before it began.
+	sqlStartAlone = `SELECT pg_advisory_xact_lock(hashtext('parley retention'))`
+	sqlUnderWay   = `
 SELECT EXISTS (
     SELECT FROM ` + jobs.Table + `
-    WHERE kind = @kind AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
-FROM pg_advisory_xact_lock(hashtext('parley retention'))`
+    WHERE kind = @kind AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled'))`
+)
 
 // Start adds the job, unless one is under way. The caller has checked that the clock is right.
 func (s *Service) Start(ctx context.Context) error {
 	_, err := postgres.InSystemTx(ctx, s.Work, "start retention", func(tx *postgres.Tx) (bool, error) {
+		if _, err := tx.Exec(ctx, sqlStartAlone, nil); err != nil {
+			return false, err
+		}
 		walk := walkArgs{At: s.Clock.Now()}
 		underWay, err := postgres.One[bool](ctx, tx, sqlUnderWay, postgres.Args{"kind": walk.Kind()})
 		if err != nil || underWay {
@@ -193,6 +199,9 @@ func (s *Service) months(ctx context.Context, plans plans, args walkArgs) error 
 			return s.add(ctx, walkArgs{At: args.At, Month: month, Released: true}, s.Clock.Now().Add(dropAgain))
 		}
 		s.Logger.InfoContext(ctx, "retention.month_dropped", "month", month.Format("2006-01"))
+		if postgres.OverBudget(ctx) {
+			return s.add(ctx, walkArgs{At: args.At, Month: month}, time.Time{})
+		}
 	}
 	return nil
 }
