@@ -1,10 +1,11 @@
 package retention_test
 
 import (
-	"context"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/jobs"
@@ -99,15 +100,22 @@ func TestRetention_MonthInUse_DroppedLater(t *testing.T) {
 	one := f.tenant(t, "platform")
 	one.say(t, 400*day, 10)
 	f.work(t)
-	reading, err := f.DB.Pool().Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = reading.Rollback(context.WithoutCancel(t.Context())) }()
-	_, err = reading.Exec(t.Context(), `LOCK TABLE messages IN ACCESS SHARE MODE`)
-	require.NoError(t, err)
-	require.NoError(t, f.retention.Start(t.Context()))
-	require.Eventually(t, func() bool { return f.waiting(t) }, 30*time.Second, 5*time.Millisecond)
+	locked, unlock := make(chan error), make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		_, _ = postgres.InSystemTx(t.Context(), f.DB, "test", func(tx *postgres.Tx) (int64, error) {
+			_, err := tx.Exec(t.Context(), `LOCK TABLE messages IN ACCESS SHARE MODE`, nil)
+			locked <- err
+			<-unlock
+			return 0, err
+		})
+	})
+	require.NoError(t, <-locked)
+	assert.NoError(t, f.retention.Start(t.Context()))
+	assert.Eventually(t, func() bool { return f.waiting(t) }, 30*time.Second, 5*time.Millisecond)
 
-	require.NoError(t, reading.Rollback(t.Context()))
+	close(unlock)
+	reading.Wait()
 	f.Pass(t, time.Minute)
 	f.walk(t)
 	one.requireLeft(t, 0, 10)
