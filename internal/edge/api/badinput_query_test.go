@@ -49,7 +49,8 @@ func badQueries(t *testing.T, b *badInputFixture) {
 		"limit[]=1": "limit[]", "limit%5B%5D=1": "limit[]", "limit[0]=1": "limit[0]", "limit[$gt]=1": "limit[$gt]", "limit.x=1": "limit.x", "cursor[]=x": "cursor[]",
 		"Cursor=x": "Cursor", "api_key=x": "api_key", "access_token=x": "access_token", "callback=f": "callback", "fields=id": "fields", "expand[]=team": "expand[]",
 		"org_id=1": "org_id", "_method=DELETE": "_method", "utf8=%E2%9C%93": "utf8", "__proto__=1": "__proto__", "x=1&x=2": "x", "x=%00": "x", "x=%ff": "x",
-		"x=" + strings.Repeat("a", 10_000): "x", strings.Repeat("n", 10_000) + "=1": strings.Repeat("n", 100), "x+y=1": "x y", "%78=1": "x",
+		"x=" + strings.Repeat("a", 10_000): "x", strings.Repeat("n", 10_000) + "=1": strings.Repeat("n", 199) + "…", "x+y=1": "x y", "%78=1": "x",
+		"=1": `""`, "=": `""`, "%C3%A9=1": "é", "%F0%9F%98%80": "😀", "a%22b=1": `a"b`, "%00=1": "?", "a%0Ab": "a?b", "%E2%80%AEa": "?a", "%ff=1": "?",
 	}
 	broken := []string{
 		"%", "%z", "%zz", "%2", "x=%", "x=%zz", "x=%2", "x=%u0041", "limit=%", "limit=5%", "limit=%zz", "cursor=%", "%=1", "limit=5;x=1", "a;b", ";", "limit=5&%",

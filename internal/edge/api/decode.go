@@ -162,7 +162,7 @@ func readQuery(c *call) error {
 	for pair := range strings.SplitSeq(c.request.URL.RawQuery, "&") {
 		escaped, _, _ := strings.Cut(pair, "=")
 		if name, _ := url.QueryUnescape(escaped); pair != "" && !known[name] {
-			return fault.Invalid(printable(name), "is not a parameter of this operation")
+			return fault.Invalid(jsonin.FieldName(name), "is not a parameter of this operation")
 		}
 	}
 	return nil
@@ -184,13 +184,6 @@ func checkParameter(parameter openapi.Parameter, values []string) error {
 	default:
 		return jsonin.CheckValue(parameter.Name, typed(values[0], parameter.Type), parameter.Schema)
 	}
-}
-
-// printable shortens a name that a caller sent, before an answer repeats it.
-func printable(name string) string {
-	const most = 100
-	quoted := strings.Trim(strconv.QuoteToASCII(name), `"`)
-	return quoted[:min(most, len(quoted))]
 }
 
 var integer = regexp.MustCompile(`^-?[0-9]{1,15}$`)

@@ -220,8 +220,16 @@ func TestMedia_Forms_Refused(t *testing.T) {
 	requireRefusal(t, unsupported, post([]byte(pdf), "application/pdf"))
 	requireRefusal(t, unsupported, post([]byte(pdf), "multipart/form-data"))
 	whole, contentType := form(t, "a.pdf", pdf+strings.Repeat("x", 5_000))
-	requireRefusal(t, invalid(""), post(whole[:len(whole)-100], contentType))
-	requireRefusal(t, invalid(""), post([]byte("no form"), contentType))
+	boundary := contentType[strings.Index(contentType, "=")+1:]
+	for _, malformed := range []string{
+		string(whole[:len(whole)-100]), "no form", "", "--" + boundary, "--" + boundary + "\r\nContent-Disposition form-data\r\n\r\nx",
+	} {
+		answer := post([]byte(malformed), contentType)
+		requireRefusal(t, invalid("file"), answer)
+		require.Contains(t, answer.Error(t)["message"], "multipart/form-data")
+	}
+	nameless := "--" + boundary + "\r\nContent-Disposition: form-data\r\n\r\nx\r\n--" + boundary + "--\r\n"
+	requireRefusal(t, invalid("file"), post([]byte(nameless), contentType))
 	for _, test := range []struct {
 		fields []string
 		param  string
@@ -229,6 +237,7 @@ func TestMedia_Forms_Refused(t *testing.T) {
 		{[]string{"name", "x"}, "name"},
 		{[]string{"team_id", "x"}, "team_id"},
 		{[]string{"File", "x"}, "File"},
+		{[]string{"été", "x"}, "été"},
 		{[]string{"team_id", client.Team.String(), "team_id", client.Team.String()}, "team_id"},
 		{[]string{"file", pdf}, "file"},
 	} {

@@ -130,7 +130,7 @@ func unknownField(body map[string]any, known []string) error {
 func unknownFields(body map[string]any, known []string) (faults []*fault.Error) {
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		if !slices.Contains(known, name) {
-			faults = append(faults, fault.Invalid(printable(name), "is not a known field"))
+			faults = append(faults, fault.Invalid(jsonin.FieldName(name), "is not a known field"))
 		}
 	}
 	return faults

@@ -270,6 +270,8 @@ func TestMessages_Send_BadInput_Refused(t *testing.T) {
 		{"content of another type", message("text", "", "image", `{"link":"https://a.example/"}`), missing("text")},
 		{"two contents", message("text", hello, "image", `{"link":"https://a.example/"}`), faulty("image")},
 		{"unknown field", message("text", hello, "preview_url", `true`), faulty("preview_url")},
+		{"unknown field without a name", message("text", hello, "", `1`), faulty(`""`)},
+		{"unknown field that is not ASCII", message("text", hello, "été 😀", `1`), faulty("été 😀")},
 		{"receipt in a send", message("text", hello, "status", `"read"`), faulty("status")},
 		{"fields of the resource", message("text", hello, "id", `"msg_1"`), faulty("id")},
 		{"recipient_type", message("text", hello, "recipient_type", `"group"`), faulty("recipient_type")},

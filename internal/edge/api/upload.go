@@ -8,7 +8,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -155,7 +154,7 @@ func (a *API) receive(c *call) error {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](body.failed); tooLarge {
 			return errFileTooLarge
 		}
-		return errForm
+		return errArrival
 	}
 	if err == nil && !c.upload.given {
 		return fault.Missing("file")
@@ -165,8 +164,13 @@ func (a *API) receive(c *call) error {
 
 var errFileTooLarge = fault.New(fault.RequestTooLarge, "The file is larger than 100 MiB, the most for any type.").At("file")
 
-var errForm = fault.New(fault.InvalidFieldValue,
-	"The form is malformed or incomplete, or it arrived too slowly: send at least 32 KiB a second, and all of it within 9 minutes.")
+var (
+	errForm = fault.New(fault.InvalidFieldValue,
+		"The form is malformed or ends too early. Send multipart/form-data with the file in a part named `file`, as the form encoder "+
+			"of your HTTP library writes it, and let that set the Content-Type with the boundary.").At("file")
+	errArrival = fault.New(fault.InvalidFieldValue, "The form did not arrive whole: it is shorter than its Content-Length, or too slow. "+
+		"Send at least 32 KiB a second, and all of it within 9 minutes.").At("file")
+)
 
 func boundaryOf(header http.Header) (string, error) {
 	if err := refuseEncoding(header); err != nil {
@@ -211,14 +215,14 @@ func (c *call) readPart(form *multipart.Reader) error {
 			return fault.Invalid(name, "was given more than once")
 		}
 		if team.UnmarshalText(text) != nil {
-			return fault.Invalid(name, "must be the UUID of a team; got "+strconv.Quote(printable(string(text))))
+			return fault.Invalid(name, "must be the UUID of a team; got `"+jsonin.FieldName(string(text))+"`")
 		}
 		c.upload.teamID, c.upload.draft.TeamID = string(text), &team
 		return nil
 	case "":
-		return fault.New(fault.InvalidFieldValue, "A part of the form has no name. Name the file `file`, and the team `team_id`.")
+		return fault.New(fault.InvalidFieldValue, "A part of the form has no name. Name the file `file`, and the team `team_id`.").At("file")
 	default:
-		return fault.Invalid(printable(name), "is not a known field; the form takes `file` and `team_id`")
+		return fault.Invalid(jsonin.FieldName(name), "is not a known field; the form takes `file` and `team_id`")
 	}
 }
 

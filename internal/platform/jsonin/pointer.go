@@ -23,6 +23,10 @@ type step struct {
 
 func (r *reader) param() string { return param("", r.path) }
 
+// FieldName returns the name of a field or of a parameter as answers show it: as it was sent, `""` for the empty name, at
+// most 200 characters, and `?` for each character that cannot be printed.
+func FieldName(name string) string { return param("", []step{{name: name}}) }
+
 // param returns prefix and steps as a path: `interactive.action.buttons[0].reply.title`.
 func param(prefix string, steps []step) string {
 	var printed strings.Builder
