@@ -123,6 +123,16 @@ func (o *Operation) Takes(name string) bool {
 	return o.contract.property(body.at("content", mediaJSON, "schema"), name).exists()
 }
 
+// BodyFields are the fields that the JSON body may have, in the order of the document.
+func (o *Operation) BodyFields() (names []string) {
+	body := o.contract.resolve(o.place.at("requestBody"))
+	schema := o.contract.resolve(body.at("content", mediaJSON, "schema"))
+	for _, property := range schema.at("properties").members() {
+		names = append(names, property.name)
+	}
+	return names
+}
+
 // Shows tells whether the resource that the operation answers with 200 has a field.
 func (o *Operation) Shows(name string) bool {
 	answer, _ := o.response(http.StatusOK)

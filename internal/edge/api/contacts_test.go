@@ -131,7 +131,6 @@ func TestContacts_CreateReadUpdateDelete(t *testing.T) {
 			"contact": n.inEvents(contact), "changed_fields": announced,
 		}}}, events, body)
 	}
-	change(`{}`, nil)
 	change(`{"name":"Marta Reis","email":"Marta@example.com","username":"Marta.Reis","metadata":{"crm":"<1>","n":1.10},"marketing":"opted_in"}`, nil)
 	change(`{"metadata":{"n":11e-1,"crm":"<1>"}}`, nil)
 	change(`{"name":"M <R>"}`, map[string]any{"name": "M <R>"}, "name")

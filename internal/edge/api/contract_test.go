@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,4 +56,28 @@ func TestContract_Events_EqualThoseOfTheSpecification(t *testing.T) {
 	}
 	require.Equal(t, sixteen, contract.Webhooks())
 	require.ElementsMatch(t, sixteen, contract.Enum("EventType"))
+}
+
+// TestContract_EmptyPatch_NamesTheFirstField sends `{}` to every PATCH.
+func TestContract_EmptyPatch_NamesTheFirstField(t *testing.T) {
+	t.Parallel()
+	s := apitest.New(t)
+	client := s.Client(t)
+	ids := owned(t, client)
+	first := map[string]string{
+		"updateLabel": "name", "updateContact": "name", "updateCustomer": "name", "updateConversation": "status", "updateTemplate": "components",
+		"updateSetupLink": "success_redirect_url", "updateSubscription": "url",
+	}
+	for _, operation := range s.API.Served() {
+		if operation.Method != http.MethodPatch {
+			continue
+		}
+		item, _, _ := strings.Cut(operation.Path, "{id}")
+		path := strings.NewReplacer("{phone_number_id}", ids["{phone_number_id}"], "{id}", ids[item+"{id}"], "{link_id}", ids["{link_id}"],
+			"{name}", "hello_world").Replace(operation.Path)
+		answer := client.Do(t, http.MethodPatch, path, `{}`)
+		requireRefused(t, answer, 400, "missing_required_field", first[operation.ID])
+		delete(first, operation.ID)
+	}
+	require.Empty(t, first, "operations that are not served")
 }

@@ -71,7 +71,6 @@ func TestCustomers_CreateReadUpdateArchive(t *testing.T) {
 		require.Equal(t, customer, changed.Data(t))
 		requireFetched(t, client, customer)
 	}
-	change(`{}`, nil)
 	change(`{"name":"Bay Bakery","metadata":{"plan":"<gold>","n":1.10}}`, nil)
 	change(`{"metadata":{"n":1.1,"plan":"<gold>"}}`, nil)
 	change(`{"name":"Bay & Co","email":null}`, map[string]any{"name": "Bay & Co", "email": nil})

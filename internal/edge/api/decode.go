@@ -129,7 +129,7 @@ func decode[T any](c *call) (T, error) {
 		}
 	}
 	if err := document.Check(c.route.operation.Body); err != nil {
-		return none, unchangeable(c, err)
+		return none, emptyPatch(c, document, unchangeable(c, err))
 	}
 	return jsonin.Into[T](document)
 }
@@ -142,6 +142,16 @@ func unchangeable(c *call, err error) error {
 		return err
 	}
 	return fault.Invalid(refusal.Param, "cannot be changed")
+}
+
+// emptyPatch names the fields of which a PATCH needs one. The first of them is the param.
+func emptyPatch(c *call, document jsonin.Document, err error) error {
+	fields := c.route.operation.BodyFields()
+	if c.request.Method != http.MethodPatch || len(document.Value()) > 0 || len(fields) == 0 || fault.Of(err) != fault.InvalidFieldValue {
+		return err
+	}
+	return fault.New(fault.MissingRequiredField,
+		"The body changes nothing. Give at least one of `%s`.", strings.Join(fields, "`, `")).At(fields[0])
 }
 
 // readQuery refuses parameters that the operation does not have, and values that its schemas do not
