@@ -47,8 +47,8 @@ const (
 	longestFooter   = 60
 )
 
-// lint checks a draft by the provider's rules, so that a mistake is named with its field and costs no submission. What the
-// rules here do not know is left to the provider.
+// lint checks a draft by the provider's rules, so that a mistake is named with its field and costs no submission. Fields that the
+// rules here do not know are left to the provider.
 type lint struct {
 	category string
 	// named is true for variables like {{name}}, false for {{1}}.
@@ -80,6 +80,7 @@ const (
 	kindFooter   = "FOOTER"
 	kindButtons  = "BUTTONS"
 	kindCarousel = "CAROUSEL"
+	kindOffer    = "LIMITED_TIME_OFFER"
 )
 
 // The categories that have rules of their own.
@@ -111,6 +112,11 @@ func (l lint) parts(at string, parts []part, longest int) error {
 			err = l.buttons(at+".buttons", p.Buttons)
 		case kindCarousel:
 			err = l.carousel(at, p)
+		case kindOffer: // its rules are left to the provider
+		case "":
+			err = fault.Missing(at + ".type")
+		default:
+			err = fault.Invalid(at+".type", "must be HEADER, BODY, FOOTER, BUTTONS, CAROUSEL or LIMITED_TIME_OFFER")
 		}
 		if err != nil {
 			return err

@@ -39,6 +39,11 @@ const (
 	buttonOTP   = "OTP"
 )
 
+// otherButtons are the kinds of buttons whose rules are left to the provider.
+func otherButtons() []string {
+	return []string{"FLOW", "CATALOG", "MPM", "SPM", "VOICE_CALL", "REQUEST_CONTACT_INFO"}
+}
+
 // mostButtons are how many buttons of a kind a template has at most.
 func mostButtons() map[string]int { return map[string]int{buttonURL: 2, buttonPhone: 1, buttonCopy: 1} }
 
@@ -87,6 +92,14 @@ func (l lint) button(at, kind string, b press) error {
 			return fault.Invalid(at+".type", "must not be OTP: only AUTHENTICATION templates have such a button")
 		}
 		return b.otp(at)
+	case quickReply:
+	case "":
+		return fault.Missing(at + ".type")
+	default:
+		if !slices.Contains(otherButtons(), kind) {
+			known := append([]string{quickReply, buttonURL, buttonPhone, buttonCopy, buttonOTP}, otherButtons()...)
+			return fault.Invalid(at+".type", "must be one of "+strings.Join(known, ", "))
+		}
 	}
 	return nil
 }

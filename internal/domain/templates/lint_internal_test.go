@@ -43,6 +43,10 @@ func TestLint_EachRule_NamesItsField(t *testing.T) {
 		{"UTILITY", "", `[{"type":"FOOTER","text":"x"}]`, "components"},
 		{"UTILITY", "", `[` + plainBody + `,` + plainBody + `]`, "components[1].type"},
 		{"UTILITY", "", `[{"type":"BODY"}]`, "components[0].text"},
+		{"UTILITY", "", `[` + plainBody + `,{"type":"SOMETHING_NEW","x":1}]`, "components[1].type"},
+		{"UTILITY", "", `[` + plainBody + `,{"text":"x"}]`, "components[1].type"},
+		{"UTILITY", "", buttons(`{"type":"SOMETHING_NEW","text":"x"}`), "components[1].buttons[0].type"},
+		{"UTILITY", "", buttons(quick(1)[0], `{"text":"x"}`), "components[1].buttons[1].type"},
 		{"UTILITY", "", `[{"type":"BODY","text":"` + strings.Repeat("x", 1025) + `"}]`, "components[0].text"},
 		{"UTILITY", "", `[{"type":"BODY","text":"{{1}} is ready","example":{"body_text":[["x"]]}}]`, "components[0].text"},
 		{"UTILITY", "", `[{"type":"BODY","text":"Your order {{1}}","example":{"body_text":[["x"]]}}]`, "components[0].text"},
@@ -117,7 +121,8 @@ func TestLint_GoodDrafts_Accepted(t *testing.T) {
 		{"MARKETING", "", carousel(card, card, card, card, card, card, card, card, card, card)},
 		{"AUTHENTICATION", "", `[{"type":"BODY","add_security_recommendation":true},{"type":"FOOTER","code_expiration_minutes":10},` +
 			`{"type":"BUTTONS","buttons":[{"type":"OTP","otp_type":"COPY_CODE","text":"Copy"}]}]`},
-		{"UTILITY", "", `[` + plainBody + `,{"type":"SOMETHING_NEW","x":1}]`},
+		{"MARKETING", "", `[` + plainBody + `,{"type":"limited_time_offer","limited_time_offer":{"text":"Today"}}]`},
+		{"UTILITY", "", buttons(`{"type":"FLOW","text":"Book","flow_id":"1"}`, `{"type":"voice_call","text":"Call us"}`)},
 	} {
 		require.NoError(t, lint{category: c.category, named: c.format == formatNamed}.check(json.RawMessage(c.components)), c.components)
 	}

@@ -161,6 +161,9 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, 
 	if current.Review == provider.ReviewPending && sameCategory && sameText(current.Components, change.Components) {
 		return s.keep(ctx, org, of, current, began)
 	}
+	if err := change.fits(current); err != nil {
+		return Template{}, err
+	}
 	components, err := s.withFiles(ctx, business, change.Components)
 	if err != nil {
 		return Template{}, err
@@ -176,6 +179,20 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, 
 		current.Category = change.Category
 	}
 	return s.keep(context.WithoutCancel(ctx), org, of, current, began)
+}
+
+// fits refuses a change that the provider refuses because of the state in which it has the template.
+func (p Patch) fits(current provider.Template) error {
+	switch {
+	case current.Review == provider.ReviewPending:
+		return fault.New(fault.InvalidFieldValue,
+			"The provider is still reviewing the template `%s`. Change it when its `status` is approved or rejected.", current.Name).At("name")
+	case current.Review == provider.ReviewApproved && p.Category != "" && p.Category != current.Category:
+		return fault.Invalid("category",
+			"must stay "+current.Category+", because the template is approved; create a template with another name for another category")
+	default:
+		return nil
+	}
 }
 
 // only is the template of a name and a language, or the only one of the name.
@@ -228,6 +245,9 @@ func writeFault(err error) error {
 		return err
 	case failed.Class == provider.AccountFault:
 		return fault.New(fault.UpstreamError, "The provider does not let us write templates of this number: %s", failed.Words())
+	case failed.Code == fault.LimitReached:
+		return fault.New(fault.InvalidFieldValue, "The provider takes no more templates of this business account: %s "+
+			"Delete templates that you do not use at the provider, or try again in an hour.", failed.Words()).At(failed.Param)
 	case failed.Class == provider.Terminal && failed.Delivery == provider.NotSent:
 		return fault.New(fault.InvalidFieldValue, "The provider refused the template: %s", failed.Words()).At(failed.Param)
 	default:

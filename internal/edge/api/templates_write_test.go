@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -78,7 +79,8 @@ func TestTemplates_Edit_PendingAgain(t *testing.T) {
 	path := "/" + number + "/templates/order_done"
 	edit := `{"components":[{"type":"BODY","text":"Order {{1}} is done. Come by.","example":{"body_text":[["7"]]}}]}`
 	tooEarly := client.Do(t, "PATCH", path, edit)
-	requireRefused(t, tooEarly, 400, "invalid_field_value", "") // the provider reviews it still
+	requireRefused(t, tooEarly, 400, "invalid_field_value", "name")
+	require.Contains(t, tooEarly.Error(t)["message"], "still reviewing")
 
 	review(t, client, path, "REJECTED")
 	require.Equal(t, 200, client.Post(t, "/"+number+"/templates/sync", nil).Status)
@@ -97,6 +99,38 @@ func TestTemplates_Edit_PendingAgain(t *testing.T) {
 	german := strings.Replace(orderReady, "en_US", "de", 1)
 	require.Equal(t, 201, client.Post(t, "/"+number+"/templates", german).Status)
 	requireRefused(t, client.Do(t, "PATCH", path, edit), 400, "missing_required_field", "language")
+}
+
+// TestTemplates_ProviderWouldRefuse_NamesTheField: what the provider refuses is named by its field, and where our own rules
+// know it, nothing is written at the provider.
+func TestTemplates_ProviderWouldRefuse_NamesTheField(t *testing.T) {
+	t.Parallel()
+	s := apitest.New(t)
+	client := s.Client(t)
+	number := ownNumber(t, client)
+	templates := "/" + number + "/templates"
+	require.Equal(t, 201, client.Post(t, templates, orderReady).Status)
+	path := templates + "/order_done"
+	review(t, client, path, "APPROVED")
+	before := client.World.Network.Calls("POST", "")
+
+	moved := client.Do(t, "PATCH", path, `{"category":"MARKETING","components":[{"type":"BODY","text":"All done."}]}`)
+	requireRefused(t, moved, 400, "invalid_field_value", "category")
+	strange := client.Do(t, "PATCH", path, `{"components":[{"type":"BODY","text":"All done."},{"type":"SOUND"}]}`)
+	requireRefused(t, strange, 400, "invalid_field_value", "components[1].type")
+	press := `{"name":"press","language":"en","category":"UTILITY","components":[{"type":"BODY","text":"Hi."},
+		{"type":"BUTTONS","buttons":[{"type":"LEVER","text":"x"}]}]}`
+	requireRefused(t, client.Post(t, templates, press), 400, "invalid_field_value", "components[1].buttons[0].type")
+	require.Equal(t, before, client.World.Network.Calls("POST", ""), "nothing is written at the provider")
+
+	client.World.Network.Twist(func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":{"message":"Invalid parameter","code":100,"error_subcode":2388019,"error_user_msg":"The limit is reached."}}`)
+	})
+	full := client.Post(t, templates, strings.Replace(orderReady, "order_done", "one_more", 1))
+	requireRefused(t, full, 400, "invalid_field_value", "name")
+	require.Contains(t, full.Error(t)["message"], "Delete templates")
 }
 
 // TestTemplates_CreateUnanswered_NotCreatedTwice: the provider creates the template and its answer is lost.

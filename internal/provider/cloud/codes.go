@@ -160,7 +160,7 @@ type templateFault struct {
 }
 
 var templateFaults = map[int]templateFault{
-	2388019: {code: fault.LimitReached},
+	2388019: {param: "name", code: fault.LimitReached},
 	2388023: {param: "name", code: fault.InvalidFieldValue},
 	2388024: {param: "name", code: fault.AlreadyExists},
 	2388040: {param: paramComponents, code: fault.InvalidFieldValue},

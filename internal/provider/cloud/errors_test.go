@@ -219,7 +219,7 @@ func TestErrors_OfTemplates(t *testing.T) {
 		code  fault.Code
 		param string
 	}{
-		2388019: {fault.LimitReached, ""},
+		2388019: {fault.LimitReached, "name"},
 		2388023: {fault.InvalidFieldValue, "name"},
 		2388024: {fault.AlreadyExists, "name"},
 		2388040: {fault.InvalidFieldValue, "components"},
