@@ -39,7 +39,7 @@ func newDocument(contract *openapi.Contract, served []*openapi.Operation, public
 func (a *API) getOpenAPI(c *call) (reply, error) {
 	answer := c.tagged(reply{status: http.StatusOK, encoded: a.document.plain}, a.document.plain)
 	answer.header["Cache-Control"] = publicRevalidate
-	answer.header["Vary"] = []string{"Accept-Encoding"}
+	answer.header["Vary"] = []string{"Authorization, Accept-Encoding"}
 	if answer.status == http.StatusOK && acceptsGzip(c.request.Header) {
 		answer.encoded = a.document.compressed
 		answer.header["Content-Encoding"] = []string{"gzip"}

@@ -17,12 +17,9 @@ import (
 
 var (
 	requestID = regexp.MustCompile(`^req_[0-9A-HJKMNP-TV-Z]{26}$`)
-	// sometimes are headers that the contract declares and that not every response has.
-	sometimes = []string{"Idempotent-Replayed"}
-	// general are headers of HTTP itself, which the contract does not declare. Any refusal that passes by itself may have
-	// Retry-After.
+	// general are headers of HTTP itself, which the contract does not declare.
 	general = []string{
-		"Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Retry-After", "Vary", "X-Content-Type-Options",
+		"Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Vary", "X-Content-Type-Options",
 	}
 )
 
@@ -37,6 +34,9 @@ func (s *Server) Check(method, path string, answer Answer) error {
 	operation := operationOf(s.Contract, method, strings.TrimPrefix(path, "/v1"))
 	// The contract declares these once, for all operations.
 	everywhere := answer.Status == http.StatusNotImplemented || answer.Status == http.StatusRequestHeaderFieldsTooLarge
+	if answer.Status == http.StatusMethodNotAllowed && method != http.MethodHead { // declared once, for all paths
+		operation, _ = s.Contract.Operation(http.MethodGet, "/health")
+	}
 	if operation == nil || method == http.MethodHead || everywhere {
 		return s.checkUndeclared(method, answer)
 	}
@@ -59,11 +59,11 @@ func checkGeneral(path string, answer Answer) error {
 	if answer.Header.Get("ETag") != "" {
 		cached = "private, no-cache"
 		if path == "/v1/openapi.json" {
-			cached, vary = "public, no-cache", "Accept-Encoding"
+			cached, vary = "public, no-cache", "Authorization, Accept-Encoding"
 		}
 	}
 	for name, want := range map[string]string{"Content-Type": kind, "Cache-Control": cached, "Vary": vary} {
-		if got := answer.Header.Get(name); got != want {
+		if got := strings.Join(answer.Header.Values(name), ", "); got != want {
 			return fmt.Errorf("%s is %q, not %q", name, got, want)
 		}
 	}
@@ -113,7 +113,7 @@ func checkHeaders(operation *openapi.Operation, answer Answer) error {
 	declared := operation.ResponseHeaders(answer.Status)
 	for _, name := range declared {
 		values := answer.Header.Values(name)
-		if len(values) == 0 && slices.Contains(sometimes, name) {
+		if len(values) == 0 && sometimes(name, answer.Status) {
 			continue
 		}
 		if len(values) != 1 {
@@ -133,14 +133,26 @@ func checkHeaders(operation *openapi.Operation, answer Answer) error {
 	}
 	for name := range answer.Header {
 		same := func(other string) bool { return strings.EqualFold(other, name) }
-		// These may be answered before the organization is known, and then there is no rate limit to tell.
-		early := slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable}, answer.Status)
-		limit := early && strings.HasPrefix(name, "Ratelimit-")
-		if !limit && !slices.ContainsFunc(declared, same) && !slices.ContainsFunc(general, same) {
+		if !slices.ContainsFunc(declared, same) && !slices.ContainsFunc(general, same) {
 			return fmt.Errorf("%s answered %d with the header %s, which the contract does not declare", operation.ID, answer.Status, name)
 		}
 	}
 	return nil
+}
+
+// sometimes tells whether the contract declares a header that not every response with the status has. Some are answered before
+// the organization is known, and then there is no rate limit to tell.
+func sometimes(name string, status int) bool {
+	switch name {
+	case "Idempotent-Replayed":
+		return true
+	case "Retry-After":
+		return status == http.StatusUnprocessableEntity || status == http.StatusBadGateway
+	case "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset":
+		return status == http.StatusTooManyRequests || status >= http.StatusInternalServerError
+	default:
+		return false
+	}
 }
 
 // checkCode checks that the contract shows the error code of a refusal for the operation and the status.
