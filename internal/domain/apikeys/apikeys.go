@@ -14,6 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
 )
 
 // ID identifies a key.
@@ -50,6 +51,9 @@ type Draft struct {
 func (d Draft) check(now time.Time) error {
 	if strings.TrimSpace(d.Name) == "" {
 		return fault.Missing("name")
+	}
+	if err := jsonin.Name("name", d.Name); err != nil {
+		return err
 	}
 	if d.ExpiresAt != nil && !d.ExpiresAt.After(now) {
 		return fault.Invalid("expires_at", "must be in the future")

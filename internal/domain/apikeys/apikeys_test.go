@@ -47,6 +47,7 @@ func TestService_Issue_BadDraft_Refused(t *testing.T) {
 		return err
 	}
 	require.Equal(t, fault.Missing("name"), issue(org, apikeys.Draft{Name: " "}))
+	require.Equal(t, fault.InvalidFieldValue, fault.Of(issue(org, apikeys.Draft{Name: "a\nb"})))
 	require.Equal(t, fault.Invalid("expires_at", "must be in the future"), issue(org, apikeys.Draft{Name: "x", ExpiresAt: &now}))
 	require.Equal(t, fault.ServiceUnavailable, fault.Of(issue(ids.NewOrg(now), apikeys.Draft{Name: "x"})), "nobody lives here by that id")
 }

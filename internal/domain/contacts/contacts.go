@@ -6,7 +6,6 @@ package contacts
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -89,7 +88,7 @@ func (d *Draft) check() (err error) {
 		}
 	}
 	if d.Name != nil {
-		if err := checkName(*d.Name); err != nil {
+		if err := jsonin.Name("name", *d.Name); err != nil {
 			return err
 		}
 	}
@@ -108,7 +107,7 @@ type Patch struct {
 
 func (p *Patch) check() (err error) {
 	if p.Name.Set && !p.Name.Null {
-		if err := checkName(p.Name.Value); err != nil {
+		if err := jsonin.Name("name", p.Name.Value); err != nil {
 			return err
 		}
 	}
@@ -124,20 +123,10 @@ func (p *Patch) check() (err error) {
 	return err
 }
 
-func checkName(name string) error {
-	if strings.TrimSpace(name) == "" {
-		return fault.Invalid("name", "must not be blank")
-	}
-	return nil
-}
-
 // checkUsername returns the username without the sign before it.
 func checkUsername(given string) (*string, error) {
 	username := identity.Bare(given)
-	if strings.TrimSpace(username) == "" {
-		return nil, fault.Invalid("username", "must not be blank")
-	}
-	return &username, nil
+	return &username, jsonin.Name("username", username)
 }
 
 // Filter narrows a list; empty fields do not.

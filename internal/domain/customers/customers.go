@@ -5,7 +5,6 @@ package customers
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -59,7 +58,7 @@ type Draft struct {
 }
 
 func (d *Draft) check() (err error) {
-	if err := checkName(d.Name); err != nil {
+	if err := jsonin.Name("name", d.Name); err != nil {
 		return err
 	}
 	d.Metadata, err = jsonin.Metadata(d.Metadata)
@@ -76,7 +75,7 @@ type Patch struct {
 
 func (p *Patch) check() (err error) {
 	if p.Name.Set {
-		if err := checkName(p.Name.Value); err != nil {
+		if err := jsonin.Name("name", p.Name.Value); err != nil {
 			return err
 		}
 	}
@@ -96,13 +95,6 @@ type Filter struct {
 	Email string
 	// Q is the beginning of a name or of an address, in any case.
 	Q string
-}
-
-func checkName(name string) error {
-	if strings.TrimSpace(name) == "" {
-		return fault.Invalid("name", "must not be blank")
-	}
-	return nil
 }
 
 // refuses returns why an archived customer cannot be changed so, or nil.

@@ -104,8 +104,8 @@ func TestService_Create(t *testing.T) {
 	_, err = b.Customers.Get(ctx, stranger, customer.ID)
 	require.Equal(t, fault.NotFound("customer"), err)
 
-	_, err = b.Customers.Create(ctx, b.org, customers.Draft{Name: " \t "})
-	require.Equal(t, fault.Invalid("name", "must not be blank"), err)
+	_, err = b.Customers.Create(ctx, b.org, customers.Draft{Name: "  "})
+	require.Equal(t, fault.Invalid("name", "must contain something visible"), err)
 	require.Len(t, b.recorded(t), 1, "a refusal is not announced")
 }
 
@@ -213,7 +213,7 @@ func TestService_Update_Refusals(t *testing.T) {
 	ctx, b := setup(t)
 	customer := b.Customer(t, b.org)
 	_, err := b.Customers.Update(ctx, b.org, customer.ID, customers.Patch{Name: patch.To(" ")})
-	require.Equal(t, fault.Invalid("name", "must not be blank"), err)
+	require.Equal(t, fault.Invalid("name", "must contain something visible"), err)
 	_, err = b.Customers.Update(ctx, b.org, customer.ID, customers.Patch{Status: patch.To(customers.Pending)})
 	require.Equal(t, fault.Invalid("status", "must be active, suspended or archived"), err)
 	stranger, _ := b.Org(t)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
 	"github.com/parley-chat/parley/internal/platform/patch"
 )
 
@@ -42,7 +42,7 @@ func (d *Draft) check() error {
 		d.Color = "gray"
 	}
 	d.Name = strings.TrimSpace(d.Name)
-	return checkName(d.Name)
+	return jsonin.Name("name", d.Name)
 }
 
 // Patch changes a label.
@@ -56,21 +56,7 @@ func (p *Patch) check() error {
 		return nil
 	}
 	p.Name.Value = strings.TrimSpace(p.Name.Value)
-	return checkName(p.Name.Value)
-}
-
-// checkName refuses a name that people would not see: one of spaces, joiners or control characters.
-func checkName(name string) error {
-	if strings.TrimFunc(name, invisible) == "" {
-		return fault.Invalid("name", "must contain something visible")
-	}
-	return nil
-}
-
-// invisible tells that a character shows nothing: spaces, formatting, and fillers that Unicode counts as letters.
-func invisible(char rune) bool {
-	return unicode.IsSpace(char) || unicode.IsControl(char) || unicode.Is(unicode.Cf, char) ||
-		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, char) || char == '\u2800'
+	return jsonin.Name("name", p.Name.Value)
 }
 
 func (l *Label) apply(p Patch, now time.Time) (changed bool) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -102,7 +103,12 @@ func (d Draft) check() error {
 	if strings.TrimSpace(d.Name) == "" {
 		return fault.Missing("name")
 	}
-	return nil
+	if d.TeamName != "" {
+		if err := jsonin.Name("team_name", d.TeamName); err != nil {
+			return err
+		}
+	}
+	return jsonin.Name("name", d.Name)
 }
 
 // Change sets what an operator may change; nil leaves a field as it is.

@@ -23,8 +23,10 @@ func TestService_Create_HasATeam(t *testing.T) {
 	require.Equal(t, []orgs.Team{{ID: team.ID, Name: "Harbour Coffee"}}, teams)
 
 	for draft, want := range map[orgs.Draft]fault.Code{
-		{Name: " ", Plan: "starter"}: fault.MissingRequiredField,
-		{Name: "x", Plan: "golden"}:  fault.InvalidFieldValue,
+		{Name: " ", Plan: "starter"}:                   fault.MissingRequiredField,
+		{Name: "x", Plan: "golden"}:                    fault.InvalidFieldValue,
+		{Name: "a\nb", Plan: "starter"}:                fault.InvalidFieldValue,
+		{Name: "x", Plan: "starter", TeamName: "a\tb"}: fault.InvalidFieldValue,
 	} {
 		_, _, err := w.Orgs.Create(t.Context(), audit.Operator(), draft)
 		require.Equal(t, want, fault.Of(err))
@@ -78,6 +80,10 @@ func TestService_CreateUser(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.Orgs.CreateUser(t.Context(), org, audit.Operator(), nil, "", "ines@EXAMPLE.com")
 	require.Equal(t, fault.AlreadyExists, fault.Of(err))
+	_, err = w.Orgs.CreateUser(t.Context(), org, audit.Operator(), nil, "a\nb", "other@example.com")
+	require.Equal(t, fault.InvalidFieldValue, fault.Of(err))
+	_, err = w.Orgs.CreateTeam(t.Context(), org, audit.Operator(), "a\x1bb")
+	require.Equal(t, fault.InvalidFieldValue, fault.Of(err))
 	stranger, foreign := w.Org(t)
 	_, err = w.Orgs.CreateUser(t.Context(), org, audit.Operator(), &foreign, "", "other@example.com")
 	require.Equal(t, fault.ResourceNotFound, fault.Of(err))

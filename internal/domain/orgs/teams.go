@@ -8,6 +8,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/ids"
+	"github.com/parley-chat/parley/internal/platform/jsonin"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
@@ -15,6 +16,9 @@ import (
 func (s *Service) CreateTeam(ctx context.Context, org ID, by audit.Principal, name string) (Team, error) {
 	if strings.TrimSpace(name) == "" {
 		return Team{}, fault.Missing("name")
+	}
+	if err := jsonin.Name("name", name); err != nil {
+		return Team{}, err
 	}
 	team := Team{ID: ids.NewPlain[teamKind](s.clock.Now()), Name: name}
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Team, error) {
@@ -70,6 +74,9 @@ func (s *Service) CreateUser(ctx context.Context, org ID, by audit.Principal, te
 	}
 	user := User{ID: ids.NewPlain[userKind](s.clock.Now()), Email: &email}
 	if name != "" {
+		if err := jsonin.Name("name", name); err != nil {
+			return User{}, err
+		}
 		user.Name = &name
 	}
 	created, err := postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (User, error) {

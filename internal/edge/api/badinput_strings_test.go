@@ -41,6 +41,12 @@ func badStrings(t *testing.T, b *badInputFixture) {
 	} {
 		b.refuse(t, b.both(name, as(text), faulty("name"))...)
 	}
+	for name, text := range map[string]string{
+		"line separators": "a\u2028b\u2029c", "next line inside": "a\u0085b", "tab and line": "a\tb\r\nc", "C1 controls": "a\u0080\u009bb",
+		"controls": "a\x01\x02\x1b[31mred\x1b[0m\x7f",
+	} {
+		b.refuse(t, b.both(name, map[string]string{"name": text}, faulty("name"))...)
+	}
 	for _, blank := range []string{" ", "\t", "\n", "\r\n", "\v\f", "\u00a0", "\u0085", "\u2003", "\u3000", "\u2028\u2029", strings.Repeat(" ", 60)} {
 		b.refuse(t, b.both(fmt.Sprintf("blank %.12q", blank), map[string]string{"name": blank}, faulty("name"))...)
 	}
@@ -68,11 +74,6 @@ func oddStrings(t *testing.T, b *badInputFixture) {
 		"not a character":   "\ufffe\uffff\ufdd0",
 		"last code point":   "\U0010ffff",
 		"private use":       "\ue000\U000f0000",
-		"line separators":   "a\u2028b\u2029c",
-		"next line inside":  "a\u0085b",
-		"tab and line":      "a\tb\r\nc",
-		"controls":          "a\x01\x02\x1b[31mred\x1b[0m\x7f",
-		"C1 controls":       "a\u0080\u009bb",
 		"quotes":            `"'` + "`",
 		"backslashes":       `\ \\ \n \u0041`,
 		"HTML":              `<script>alert("x")</script>&amp;&lt;`,

@@ -212,7 +212,8 @@ func TestContacts_BadInput_Refused(t *testing.T) {
 		`{"phone_number":"３５１９１００００００１"}`: "phone_number",
 		`{"bsuid":"pt.1"}`: "bsuid", `{"bsuid":"PT.ENT.1"}`: "bsuid", `{"bsuid":"PT."}`: "bsuid", `{"bsuid":"PT.` + long[:129] + `"}`: "bsuid",
 		`{"bsuid":"PT.1","name":""}`: "name", `{"bsuid":"PT.1","name":" "}`: "name", `{"bsuid":"PT.1","name":"` + long[:201] + `"}`: "name",
-		`{"bsuid":"PT.1","username":""}`: "username", `{"bsuid":"PT.1","username":"@"}`: "username",
+		`{"bsuid":"PT.1","name":"a\u0085b"}`: "name",
+		`{"bsuid":"PT.1","username":""}`:     "username", `{"bsuid":"PT.1","username":"@"}`: "username",
 		`{"bsuid":"PT.1","username":"` + long[:101] + `"}`: "username", `{"bsuid":"PT.1","email":""}`: "email",
 		`{"bsuid":"PT.1","email":"nobody"}`: "email", `{"bsuid":"PT.1","email":"` + long[:250] + `@a.example"}`: "email",
 		`{"bsuid":"PT.1","metadata":[]}`: "metadata", `{"bsuid":"PT.1","marketing":"unknown"}`: "marketing",
@@ -223,7 +224,7 @@ func TestContacts_BadInput_Refused(t *testing.T) {
 	requireRefusal(t, refusal{400, "invalid_request_error", "missing_required_field", "phone_number"},
 		n.Post(t, n.path+"/contacts", `{"name":"Nobody"}`))
 	for body, param := range map[string]string{
-		`{"phone_number":"+351910000001"}`: "phone_number", `{"bsuid":"PT.1"}`: "bsuid", `{"name":""}`: "name", `{"name":"\t"}`: "name",
+		`{"phone_number":"+351910000001"}`: "phone_number", `{"bsuid":"PT.1"}`: "bsuid", `{"name":""}`: "name", `{"name":"\t"}`: "name", `{"name":"a\nb"}`: "name", `{"username":"a\u001bb"}`: "username",
 		`{"name":"` + long[:201] + `"}`: "name", `{"username":""}`: "username", `{"username":"@"}`: "username",
 		`{"username":"` + long[:101] + `"}`: "username", `{"email":null}`: "email", `{"email":"nobody"}`: "email",
 		`{"email":"a b@c"}`: "email", `{"email":"a@"}`: "email", `{"email":"@a.example"}`: "email", `{"email":1}`: "email", `{"email":"` + long[:250] + `@a.example"}`: "email", `{"metadata":"{}"}`: "metadata",

@@ -145,7 +145,7 @@ func TestCustomers_BadInput_Refused(t *testing.T) {
 	}
 	kilobytes := func(bytes int) string { return `{"name":"X","metadata":{"a": "` + strings.Repeat("x", bytes-8) + `"}}` }
 	for body, param := range map[string]string{
-		`{"name":""}`: "name", `{"name":" \t"}`: "name", `{"name":null}`: "name", `{"name":"` + strings.Repeat("x", 201) + `"}`: "name",
+		`{"name":""}`: "name", `{"name":" \t"}`: "name", `{"name":"a\nb"}`: "name", `{"name":null}`: "name", `{"name":"` + strings.Repeat("x", 201) + `"}`: "name",
 		`{"name":"X","email":""}`: "email", `{"name":"X","email":"nobody"}`: "email", `{"name":"X","email":1}`: "email",
 		`{"name":"X","email":"` + strings.Repeat("x", 250) + `@a.example"}`: "email",
 		`{"name":"X","metadata":[]}`:                                        "metadata", `{"name":"X","metadata":"{}"}`: "metadata",
