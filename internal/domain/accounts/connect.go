@@ -134,6 +134,10 @@ func (s *Service) attachTx(
 		return Account{}, err
 	}
 	account.settleAt(state, at, s.clock.Now())
+	var err error
+	if account.PinTriedAt, err = pinsTriedBefore(ctx, tx, draft.PhoneNumberID); err != nil {
+		return Account{}, err
+	}
 	if err := insertAccount(ctx, tx, account); err != nil {
 		return Account{}, err
 	}

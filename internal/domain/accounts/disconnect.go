@@ -131,6 +131,9 @@ func (s *Service) purge(ctx context.Context, args purgeArgs) error {
 		return s.addPurge(ctx, purgeArgs{Org: args.Org, Account: args.Account}, quietAt)
 	}
 	s.unsubscribe(ctx, args.Org, account)
+	if until := account.countedUntil(); s.clock.Now().Before(until) {
+		return s.addPurge(ctx, args, until) // a number that is connected again keeps its count of PINs
+	}
 	_, err = postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (ID, error) {
 		return account.ID, deleteAccount(ctx, tx, account.ID)
 	})

@@ -15,7 +15,8 @@ const (
 	// registering is how long a registration locks its number. When the next registration finds
 	// one that is older and never finished, it asks the provider for the result.
 	registering = time.Minute
-	// A number takes pinTries PINs within pinWindow, from all callers together.
+	// A number takes pinTries PINs within pinWindow, from all callers together, also if it is disconnected and connected again
+	// in between: the row of a disconnected account stays that long.
 	pinTries  = 5
 	pinWindow = time.Hour
 	// callTimeout bounds a call whose outcome must be known, whether or not the caller waits.
@@ -117,6 +118,14 @@ func (a *Account) countTry(now time.Time) error {
 		"%d PINs were tried for this number in the last hour, the most there may be. Try again in %s.", pinTries, wait.Round(time.Second))
 	refusal.RetryAfter = wait
 	return refusal
+}
+
+// countedUntil is how long the newest PIN that was tried counts; zero if none was.
+func (a *Account) countedUntil() time.Time {
+	if len(a.PinTriedAt) == 0 {
+		return time.Time{}
+	}
+	return slices.MaxFunc(a.PinTriedAt, time.Time.Compare).Add(pinWindow)
 }
 
 // registered ends a registration that the provider accepted. When the provider does not answer the

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"time"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
@@ -132,14 +133,31 @@ func holdNumber(ctx context.Context, tx *postgres.Tx, phoneNumberID string, gene
 const sqlInsertAccount = `
 INSERT INTO accounts (org_id, id, team_id, customer_id, business_account_id, phone_number_id, phone_number, name,
     status, status_reason, provider_status, subscribed, refusal, checked_at, notices, connected_at,
-    quality, messaging_limit, throughput, coexistence, cooldown_until, generation, token, due_at, updated_at)
+    quality, messaging_limit, throughput, coexistence, cooldown_until, generation, token, pin_tried_at, due_at, updated_at)
 VALUES (@org_id, @id, @team_id, @customer_id, @business_account_id, @phone_number_id, @phone_number, @name,
     @status, @status_reason, @provider_status, @subscribed, @refusal, @checked_at, @notices, @connected_at,
-    @quality, @messaging_limit, @throughput, @coexistence, @cooldown_until, @generation, @token, @due_at, @updated_at)`
+    @quality, @messaging_limit, @throughput, @coexistence, @cooldown_until, @generation, @token, @pin_tried_at, @due_at, @updated_at)`
 
 func insertAccount(ctx context.Context, tx *postgres.Tx, a Account) error {
 	_, err := tx.Exec(ctx, sqlInsertAccount, a.values())
 	return err
+}
+
+const sqlTriedBefore = `
+SELECT unnest(pin_tried_at)
+FROM accounts
+WHERE org_id = @org_id
+  AND phone_number_id = @phone_number_id
+  AND deleted_at = (
+    SELECT max(deleted_at)
+    FROM accounts
+    WHERE org_id = @org_id
+      AND phone_number_id = @phone_number_id
+  )`
+
+// pinsTriedBefore are the times at which PINs were tried for a number before it was disconnected.
+func pinsTriedBefore(ctx context.Context, tx *postgres.Tx, phoneNumberID string) ([]time.Time, error) {
+	return postgres.Many[time.Time](ctx, tx, sqlTriedBefore, byNumber(phoneNumberID))
 }
 
 const sqlUpdateAccount = `
