@@ -16,10 +16,32 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
+const (
+	// disconnectTries and disconnectPause are how often, and after which pause, a request looks again for a number that
+	// another request is giving back.
+	disconnectTries = 20
+	disconnectPause = 50 * time.Millisecond
+)
+
 // Disconnect removes a number: nothing is sent or received for it from now on, it may be connected
 // elsewhere, and a job purges all its data. When a customer is given, the number must be that
-// customer's.
+// customer's. If another request is removing the number, Disconnect waits for its result.
 func (s *Service) Disconnect(
+	ctx context.Context, org orgs.ID, by audit.Principal, phoneNumberID string, customer *customers.ID,
+) (Account, error) {
+	for range disconnectTries {
+		account, err := s.disconnect(ctx, org, by, phoneNumberID, customer)
+		if !errors.Is(err, directory.ErrChanged) {
+			return account, err
+		}
+		if err := s.awaitOther(ctx, org, phoneNumberID); err != nil {
+			return Account{}, err
+		}
+	}
+	return Account{}, fault.Unavailable(time.Second, directory.ErrChanged)
+}
+
+func (s *Service) disconnect(
 	ctx context.Context, org orgs.ID, by audit.Principal, phoneNumberID string, customer *customers.ID,
 ) (Account, error) {
 	account, err := s.Find(ctx, org, phoneNumberID)
@@ -35,18 +57,25 @@ func (s *Service) Disconnect(
 		})
 		return err
 	})
-	if errors.Is(err, directory.ErrChanged) {
-		return Account{}, s.changed(ctx, org, phoneNumberID, err)
-	}
 	return account, err
 }
 
-// changed explains that another request is giving the number back: it is done, or will be soon.
-func (s *Service) changed(ctx context.Context, org orgs.ID, phoneNumberID string, cause error) error {
-	if _, err := s.Find(ctx, org, phoneNumberID); err != nil {
+// awaitOther waits for the request that is giving the number back: for the row that it locks, and for a moment if it has not
+// locked it yet. It returns the error of a number that is gone then.
+func (s *Service) awaitOther(ctx context.Context, org orgs.ID, phoneNumberID string) error {
+	_, err := postgres.InTx(postgres.Apart(ctx), s.db, org, func(tx *postgres.Tx) (Account, error) {
+		account, err := lockByNumber(ctx, tx, phoneNumberID)
+		return account, notFound(err)
+	})
+	if err != nil {
 		return err
 	}
-	return fault.Unavailable(time.Second, cause)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(disconnectPause):
+		return nil
+	}
 }
 
 func (s *Service) disconnectTx(ctx context.Context, tx *postgres.Tx, by audit.Principal, id ID) (Account, error) {
