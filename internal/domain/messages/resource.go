@@ -2,6 +2,7 @@ package messages
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/contacts"
@@ -63,14 +64,39 @@ type mediaResource struct {
 	Size     *int64  `json:"size"`
 }
 
+// orderedTimes returns the state with times in the order of the statuses. The provider gives whole seconds of its own clock, and
+// ours has milliseconds: a message that was sent and delivered within a second would be delivered before it was sent.
+func (m Message) orderedTimes() State {
+	var floor time.Time
+	if m.Direction == Outbound && m.Source != FromApp {
+		floor = m.ID.CreatedAt()
+	}
+	notBefore := func(at *time.Time) *time.Time {
+		if at != nil && at.Before(floor) {
+			return new(floor)
+		}
+		return at
+	}
+	ordered := m.State
+	if ordered.SentAt = notBefore(m.SentAt); ordered.SentAt != nil {
+		floor = *ordered.SentAt
+	}
+	if ordered.DeliveredAt = notBefore(m.DeliveredAt); ordered.DeliveredAt != nil {
+		floor = *ordered.DeliveredAt
+	}
+	ordered.ReadAt, ordered.PlayedAt, ordered.FailedAt = notBefore(m.ReadAt), notBefore(m.PlayedAt), notBefore(m.FailedAt)
+	return ordered
+}
+
 // Resource prints the message of an account.
 func (m Message) Resource(of accounts.Account) Resource {
+	times := m.orderedTimes()
 	shown := resource{
 		ID: m.ID, Object: "message", BSUID: m.ContactBSUID, ParentBSUID: m.ContactParentBSUID, Username: m.ContactUsername,
-		Type: m.Type, Status: m.Status, CreatedAt: clock.Stamp(m.ID.CreatedAt()), PlayedAt: clock.StampOrNil(m.PlayedAt),
+		Type: m.Type, Status: m.Status, CreatedAt: clock.Stamp(m.ID.CreatedAt()), PlayedAt: clock.StampOrNil(times.PlayedAt),
 		ConversationID: m.ConversationID, MessageID: m.ProviderID, Direction: m.Direction, ContactID: m.ContactID,
-		IsRevoked: m.IsRevoked, SentAt: clock.StampOrNil(m.SentAt), DeliveredAt: clock.StampOrNil(m.DeliveredAt),
-		ReadAt: clock.StampOrNil(m.ReadAt), FailedAt: clock.StampOrNil(m.FailedAt), ClientReference: m.ClientReference,
+		IsRevoked: m.IsRevoked, SentAt: clock.StampOrNil(times.SentAt), DeliveredAt: clock.StampOrNil(times.DeliveredAt),
+		ReadAt: clock.StampOrNil(times.ReadAt), FailedAt: clock.StampOrNil(times.FailedAt), ClientReference: m.ClientReference,
 	}
 	if m.Direction == Inbound {
 		shown.From, shown.To = m.ContactNumber, of.PhoneNumber

@@ -10,7 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/provider"
 	"github.com/parley-chat/parley/internal/testkit/proof"
 )
@@ -142,6 +145,53 @@ func TestState_CallbacksInAnyOrder_SameStateAndEvents(t *testing.T) {
 			if !reflect.DeepEqual(state, other) || !slices.Equal(events, otherEvents) {
 				require.Equal(t, state, other, "%+v\n%+v", h.steps, shuffled)
 				require.Equal(t, events, otherEvents, "%+v", shuffled)
+			}
+		}
+	}
+}
+
+// TestResource_Times_InTheOrderOfTheStatuses: the provider's times are whole seconds, ours are not. A time that is shown is
+// that of the state, or that of the status before it if the state's is earlier.
+func TestResource_Times_InTheOrderOfTheStatuses(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range 2_000 {
+		h := randomHistory(r)
+		for i := range h.steps {
+			if h.steps[i].answer {
+				h.steps[i].At = h.steps[i].At.Add(time.Duration(r.IntN(1000)) * time.Millisecond)
+			}
+		}
+		state, _ := h.run(t, h.steps)
+		made := at(0).Add(time.Duration(r.IntN(3000)) * time.Millisecond)
+		message := Message{Said: Said{ID: ids.New[kind](made), Direction: Outbound, Source: FromAPI}, State: state}
+		shown := message.Resource(accounts.Account{}).fields
+		last := time.Time(shown.CreatedAt)
+		for _, one := range []struct {
+			shown  *clock.Stamp
+			stored *time.Time
+			// before says that the times behind this one follow it.
+			before bool
+		}{
+			{shown.SentAt, state.SentAt, true},
+			{shown.DeliveredAt, state.DeliveredAt, true},
+			{shown.ReadAt, state.ReadAt, false},
+			{shown.PlayedAt, state.PlayedAt, false},
+			{shown.FailedAt, state.FailedAt, false},
+		} {
+			if one.stored == nil {
+				require.Nil(t, one.shown)
+				continue
+			}
+			want := *one.stored
+			if want.Before(last) {
+				want = last
+			}
+			require.Equal(t, want.String(), time.Time(*one.shown).String(), "%+v", state)
+			if one.before {
+				last = want
 			}
 		}
 	}
