@@ -94,7 +94,7 @@ type Callbacks interface {
 	Challenge(query url.Values) (answer string, ours bool)
 	// Verify checks the signature of the raw bytes. It returns the index of the app secret that
 	// matched, 0 being the newest.
-	Verify(header http.Header, body []byte) (secret int, err error)
+	Verify(header http.Header, body ...[]byte) (secret int, err error)
 	// Divide divides a body by the numbers and business accounts that it names, into bodies of
 	// at most so many items. A body for one address that is short enough stays as it is. Items
 	// are not read. Only a body that is no JSON object is an error.

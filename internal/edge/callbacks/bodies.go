@@ -14,16 +14,16 @@ import (
 const (
 	// maxBody is the largest body, in bytes.
 	maxBody = 4 << 20
-	// maxMemory is how many bytes of bodies a process holds in memory; a quarter of them for one peer.
+	// maxMemory is how many bytes of bodies a process holds in memory, besides the first chunk of each; a quarter of them for one
+	// peer.
 	maxMemory     = 256 << 20
 	maxPeerMemory = maxMemory / 4
 	// maxPeerReads is how many bodies of one peer are read at once. The provider sends a body in
 	// milliseconds, so that its own callbacks do not reach it. A further body takes the place of the oldest one.
 	maxPeerReads = 64
-	// firstRoom is the room of a body before it grows, in bytes: most callbacks fit. It then grows by
-	// firstGrowth, and doubles after that.
-	firstRoom   = 4 << 10
-	firstGrowth = 64 << 10
+	// A body is read into chunks: the first has firstChunk bytes, because most callbacks fit, the others chunkSize.
+	firstChunk = 4 << 10
+	chunkSize  = 64 << 10
 	// A body must begin within firstByteWithin and be complete within wholeWithin.
 	firstByteWithin = 2 * time.Second
 	wholeWithin     = 8 * time.Second
@@ -31,11 +31,17 @@ const (
 
 // bodies reads bodies of callers that are not known before the signature of the whole body is checked. So
 // memory is counted as the bytes arrive and not as they are announced, and each peer has a share. When a peer has used its
-// share, its body that is being read for the longest time is refused: it is likely to have stalled.
+// share, its body that is being read for the longest time is refused: it is likely to have stalled. The memory of a refused body
+// counts until its handler lets go of it; the body that needs the memory waits for that. Chunks are used again: with GOGC=400 the
+// heap grows to five times what is in use before garbage is collected.
 type bodies struct {
-	mu     sync.Mutex
+	mu sync.Mutex
+	// freed is signaled when memory was given back, and when a body was refused.
+	freed  *sync.Cond
 	memory int64
 	peers  map[netip.Addr]*usage
+	// chunks are those that no body uses.
+	chunks sync.Pool
 }
 
 // usage is what the bodies of one peer use.
@@ -45,15 +51,22 @@ type usage struct {
 	// reads are the bodies that are read, oldest first.
 	reads  []*body
 	memory int64
+	// leaving is the part of the memory that refused bodies are about to give back.
+	leaving int64
 }
 
-func newBodies() *bodies { return &bodies{peers: map[netip.Addr]*usage{}} }
+func newBodies() *bodies {
+	made := &bodies{peers: map[netip.Addr]*usage{}, chunks: sync.Pool{New: func() any { return new([chunkSize]byte) }}}
+	made.freed = sync.NewCond(&made.mu)
+	return made
+}
 
 // body is one that is being read or stored.
 type body struct {
 	of   *bodies
 	peer netip.Addr
-	data []byte
+	// chunks are the bytes that were read. All but the last are full.
+	chunks [][]byte
 
 	// These are guarded by the mutex of bodies.
 	memory  int64
@@ -80,14 +93,13 @@ func (b *bodies) open(peer netip.Addr, stop func()) *body {
 	return opened
 }
 
-// refuse ends the reading of a body and frees its memory.
+// refuse ends the reading of a body. Its handler then returns and closes it.
 func (b *bodies) refuse(used *usage, o *body) {
 	o.refused = true
 	used.ended(o)
-	b.memory -= o.memory
-	used.memory -= o.memory
-	o.memory = 0
+	used.leaving += o.memory
 	o.stop()
+	b.freed.Broadcast()
 }
 
 // ended removes a body from those that are read.
@@ -106,18 +118,19 @@ func (o *body) read(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	within(firstByteWithin)
-	limited := http.MaxBytesReader(w, r.Body, maxBody)
+	limited, begun := http.MaxBytesReader(w, r.Body, maxBody), false
 	for {
-		if len(o.data) == cap(o.data) {
-			if err := o.grow(); err != nil {
-				return err
-			}
+		room, err := o.room()
+		if err != nil {
+			return err
 		}
-		n, err := limited.Read(o.data[len(o.data):cap(o.data)])
-		if len(o.data) == 0 && n > 0 {
+		n, err := limited.Read(room)
+		if !begun && n > 0 {
+			begun = true
 			within(wholeWithin)
 		}
-		o.data = o.data[:len(o.data)+n]
+		last := len(o.chunks) - 1
+		o.chunks[last] = o.chunks[last][:len(o.chunks[last])+n]
 		switch {
 		case errors.Is(err, io.EOF):
 			if !o.done() {
@@ -136,42 +149,72 @@ func (o *body) read(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// grow makes room for more bytes. The first room is not counted: maxPeerReads bounds it.
-func (o *body) grow() error {
-	if cap(o.data) == 0 {
-		o.data = make([]byte, 0, firstRoom)
-		return nil
+// room is where the next bytes go: the rest of the last chunk, or a new one. The first chunk is not counted: maxPeerReads
+// bounds it.
+func (o *body) room() ([]byte, error) {
+	if len(o.chunks) == 0 {
+		o.chunks = append(o.chunks, make([]byte, 0, firstChunk))
 	}
-	more := min(max(firstGrowth, int64(cap(o.data)-firstRoom)), maxBody)
-	if !o.take(more) {
-		return errBusy
+	last := o.chunks[len(o.chunks)-1]
+	if len(last) == cap(last) {
+		if !o.take(chunkSize) {
+			return nil, errBusy
+		}
+		chunk, _ := o.of.chunks.Get().(*[chunkSize]byte)
+		last = chunk[:0]
+		o.chunks = append(o.chunks, last)
 	}
-	larger := make([]byte, len(o.data), int64(cap(o.data))+more)
-	copy(larger, o.data)
-	o.data = larger
-	return nil
+	return last[len(last):cap(last)], nil
 }
 
-// take counts memory for the body. It refuses older bodies of the peer if that has used its share, and returns false if
-// there is not enough.
+// join returns the bytes in one piece. Both it and the chunks are in memory until the body is closed.
+func (o *body) join() ([]byte, error) {
+	if len(o.chunks) == 1 {
+		return o.chunks[0], nil
+	}
+	size := 0
+	for _, chunk := range o.chunks {
+		size += len(chunk)
+	}
+	if !o.take(int64(size)) {
+		return nil, errBusy
+	}
+	return slices.Concat(o.chunks...), nil
+}
+
+// take counts memory for the body. If the peer has used its share, take refuses older bodies of it and waits until they are
+// closed. It returns false if there is not enough, or if the body itself was refused.
 func (o *body) take(bytes int64) bool {
 	b := o.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used := b.peers[o.peer]
-	for used.memory+bytes > maxPeerMemory && !o.refused {
-		if len(used.reads) == 0 {
+	for !o.refused && used.memory+bytes > maxPeerMemory {
+		switch {
+		case used.memory-used.leaving+bytes <= maxPeerMemory:
+			b.freed.Wait()
+		case len(used.reads) == 0:
 			return false
+		default:
+			b.refuse(used, used.reads[0]) // this one, if it is the oldest
 		}
-		b.refuse(used, used.reads[0]) // this one, if it is the oldest
 	}
 	if o.refused || b.memory+bytes > maxMemory {
 		return false
 	}
-	b.memory += bytes
-	used.memory += bytes
-	o.memory += bytes
+	o.count(bytes)
 	return true
+}
+
+// count adds to the memory of the body, of its peer and of all.
+func (o *body) count(bytes int64) {
+	used := o.of.peers[o.peer]
+	o.memory += bytes
+	used.memory += bytes
+	o.of.memory += bytes
+	if o.refused {
+		used.leaving += bytes
+	}
 }
 
 // done tells that the body is read. It stays in memory until it is closed. done returns false if the body was refused.
@@ -182,15 +225,18 @@ func (o *body) done() bool {
 	return !o.refused
 }
 
-// close frees the memory of the body.
+// close frees the memory of the body. Its chunks are used by other bodies then.
 func (o *body) close() {
 	o.done()
+	for _, chunk := range o.chunks[min(1, len(o.chunks)):] {
+		o.of.chunks.Put((*[chunkSize]byte)(chunk[:chunkSize]))
+	}
+	o.chunks = nil
 	o.of.mu.Lock()
 	defer o.of.mu.Unlock()
 	used := o.of.peers[o.peer]
-	o.of.memory -= o.memory
-	used.memory -= o.memory
-	o.memory = 0
+	o.count(-o.memory)
+	o.of.freed.Broadcast()
 	if used.open--; used.open == 0 {
 		delete(o.of.peers, o.peer)
 	}

@@ -124,11 +124,15 @@ func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Re
 	if err := received.read(w, r); err != nil {
 		return err
 	}
-	if _, err := i.Provider.Verify(r.Header, received.data); err != nil {
+	if _, err := i.Provider.Verify(r.Header, received.chunks...); err != nil {
 		i.forged.Do(func() { i.Logger.WarnContext(ctx, "callback.forged", "reason", err) })
 		return errForged
 	}
-	_, err := i.store(ctx, received.data, time.Time{})
+	whole, err := received.join()
+	if err != nil {
+		return err
+	}
+	_, err = i.store(ctx, whole, time.Time{})
 	return err
 }
 

@@ -37,7 +37,7 @@ var (
 )
 
 // Verify tries every secret, so that its time does not tell which one matched.
-func (c *Client) Verify(header http.Header, body []byte) (secret int, err error) {
+func (c *Client) Verify(header http.Header, body ...[]byte) (secret int, err error) {
 	if len(c.config.AppSecrets) == 0 {
 		return 0, errNoSecret
 	}
@@ -56,7 +56,9 @@ func (c *Client) Verify(header http.Header, body []byte) (secret int, err error)
 	fits := -1
 	for i, known := range c.config.AppSecrets {
 		mac := hmac.New(sha256.New, []byte(known.Reveal()))
-		mac.Write(body)
+		for _, piece := range body {
+			mac.Write(piece)
+		}
 		if hmac.Equal(claimed, mac.Sum(nil)) && fits < 0 {
 			fits = i
 		}
