@@ -1,7 +1,6 @@
 package setuplinks
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -25,10 +24,21 @@ type Invitation struct {
 	Link         Link
 	Customer     customers.Customer
 	Organization orgs.Organization
-	// Refusal is why the link cannot be used now; empty if it can.
-	Refusal Reason
-	// Inactive is true while the customer or the organization may not connect numbers.
-	Inactive bool
+
+	// closed is true while the organization may not connect numbers.
+	closed bool
+}
+
+// Inactive is true while the customer or the organization may not connect numbers.
+func (i Invitation) Inactive() bool { return i.closed || i.Customer.Inactive() }
+
+// Refusal is why the link cannot be used now; empty if it can. That it was used goes before that its customer is inactive.
+func (i Invitation) Refusal() Reason {
+	refusal := i.Link.refusal(i.Customer)
+	if refusal == "" && i.closed {
+		return CustomerInactive
+	}
+	return refusal
 }
 
 // InvitationByHash returns the invitation of a token, by its hash. It changes nothing.
@@ -58,13 +68,7 @@ func (s *Service) invitation(ctx context.Context, org orgs.ID, link Link) (Invit
 	if err != nil {
 		return Invitation{}, err
 	}
-	refusal, closed := link.refusal(customer), !mayConnect(organization, s.Clock.Now())
-	if refusal == "" && closed {
-		refusal = CustomerInactive
-	}
-	return Invitation{
-		Link: link, Customer: customer, Organization: organization, Refusal: refusal, Inactive: closed || customer.Inactive(),
-	}, nil
+	return Invitation{Link: link, Customer: customer, Organization: organization, closed: !mayConnect(organization, s.Clock.Now())}, nil
 }
 
 // mayConnect tells whether the organization may connect numbers.
@@ -188,20 +192,27 @@ const (
 	releaseTimeout = 5 * time.Second
 )
 
+// Completion is a number that was connected by a link.
+type Completion struct {
+	Account accounts.Account
+	// Number is what the provider told of it.
+	Number provider.NumberState
+}
+
 // Complete connects one of the numbers that the token was granted. Link, customer, account and both events commit in
 // one transaction. Of several calls for one link one succeeds; the others return ErrBusy or a refusal.
 func (s *Service) Complete(
 	ctx context.Context, org orgs.ID, by Visitor, id ID, token provider.Token, phoneNumberID string,
-) (accounts.Account, error) {
+) (Completion, error) {
 	link, err := s.begin(ctx, org, id)
 	if err != nil {
-		return accounts.Account{}, err
+		return Completion{}, err
 	}
 	inTime, cancelCompletion := context.WithTimeout(ctx, completing/2)
 	defer cancelCompletion()
-	account, err := s.complete(inTime, org, by, link, token, phoneNumberID)
+	done, err := s.complete(inTime, org, by, link, token, phoneNumberID)
 	if err == nil {
-		return account, nil
+		return done, nil
 	}
 	// The caller may be gone: the link is usable again all the same.
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
@@ -209,7 +220,7 @@ func (s *Service) Complete(
 	_, releaseErr := postgres.InTx(release, s.DB, org, func(tx *postgres.Tx) (Link, error) {
 		return link, releaseLease(release, tx, id, *link.CompletingUntil)
 	})
-	return accounts.Account{}, errors.Join(asRefusal(err), releaseErr)
+	return Completion{}, errors.Join(asRefusal(err), releaseErr)
 }
 
 // begin keeps other requests from using the link, or says why it cannot be used.
@@ -224,7 +235,8 @@ func (s *Service) begin(ctx context.Context, org orgs.ID, id ID) (Link, error) {
 		if err != nil {
 			return Link{}, notFound(err)
 		}
-		if refusal := cmp.Or(link.refusal(invited.Customer), invited.Refusal); refusal != "" {
+		invited.Link = link
+		if refusal := invited.Refusal(); refusal != "" {
 			return Link{}, refuse(refusal, nil)
 		}
 		if link.CompletingUntil != nil && now.Before(*link.CompletingUntil) {
@@ -237,17 +249,17 @@ func (s *Service) begin(ctx context.Context, org orgs.ID, id ID) (Link, error) {
 
 func (s *Service) complete(
 	ctx context.Context, org orgs.ID, by Visitor, link Link, token provider.Token, phoneNumberID string,
-) (accounts.Account, error) {
+) (Completion, error) {
 	choices, err := s.Choices(ctx, org, link, token)
 	if err != nil {
-		return accounts.Account{}, err
+		return Completion{}, err
 	}
 	at := slices.IndexFunc(choices, func(c Choice) bool { return c.Number.ID == phoneNumberID })
 	if at < 0 {
-		return accounts.Account{}, ErrNotGranted
+		return Completion{}, ErrNotGranted
 	}
 	principal := audit.ByLink(link.ID)
-	return s.Accounts.ConnectWith(ctx, org, principal, accounts.Draft{
+	account, err := s.Accounts.ConnectWith(ctx, org, principal, accounts.Draft{
 		CustomerID: &link.CustomerID, BusinessAccountID: choices[at].BusinessAccountID, PhoneNumberID: phoneNumberID, Token: token,
 	}, func(ctx context.Context, tx *postgres.Tx, attach func() (accounts.Account, error)) (accounts.Account, error) {
 		account, err := s.completeTx(ctx, tx, by, link, choices[at], attach)
@@ -258,6 +270,7 @@ func (s *Service) complete(
 			forCustomer: link.CustomerID.String(), "phone_number_id": phoneNumberID, "address": by.Address,
 		})
 	})
+	return Completion{Account: account, Number: choices[at].Number}, err
 }
 
 func (s *Service) completeTx(

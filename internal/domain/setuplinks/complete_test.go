@@ -2,11 +2,9 @@ package setuplinks_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -29,29 +27,16 @@ type object = map[string]any
 // grant signs a business up at the simulator, as the dialog does, and returns its token and number.
 func (f fixture) grant(t *testing.T, choice object) (token provider.Token, phoneNumberID, businessAccountID string) {
 	t.Helper()
-	body, err := json.Marshal(choice)
+	code, phoneNumberID, businessAccountID := f.Network.SignUp(t, choice)
+	token, err := f.SetupLinks.Grant(t.Context(), code)
 	require.NoError(t, err)
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/sim/signup", strings.NewReader(string(body)))
-	request.Header.Set("Content-Type", "application/json")
-	answer := httptest.NewRecorder()
-	f.Network.Simulator.Handler().ServeHTTP(answer, request)
-	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
-	var done struct {
-		Code string
-		Data struct {
-			Number  string `json:"phone_number_id"`
-			Account string `json:"waba_id"`
-		}
-	}
-	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &done))
-	token, err = f.SetupLinks.Grant(t.Context(), done.Code)
-	require.NoError(t, err)
-	return token, done.Data.Number, done.Data.Account
+	return token, phoneNumberID, businessAccountID
 }
 
 func (f fixture) complete(t *testing.T, link setuplinks.ID, token provider.Token, number string) (accounts.Account, error) {
 	t.Helper()
-	return f.SetupLinks.Complete(t.Context(), f.org, setuplinks.Visitor{Address: "192.0.2.1", Session: "browser"}, link, token, number)
+	done, err := f.SetupLinks.Complete(t.Context(), f.org, setuplinks.Visitor{Address: "192.0.2.1", Session: "browser"}, link, token, number)
+	return done.Account, err
 }
 
 func reasonOf(err error) setuplinks.Reason {

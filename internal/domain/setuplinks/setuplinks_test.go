@@ -92,7 +92,7 @@ func TestCreate_Link_TokenInURLAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, made.Link, invited.Link)
 	require.Equal(t, f.customer.Name, invited.Customer.Name)
-	require.Empty(t, invited.Refusal)
+	require.Empty(t, invited.Refusal())
 
 	rows, err := postgres.Many[string](t.Context(), f.DB.Of(f.org), `SELECT row_to_json(l)::text FROM setup_links l WHERE org_id = @org_id`, nil)
 	require.NoError(t, err)

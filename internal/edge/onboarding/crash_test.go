@@ -179,7 +179,7 @@ func (f *fixture) visit(t *testing.T, one *crash) {
 	one.browser.get(t, one.link.SetupURL)
 	state := one.browser.dialog(t, one.link)
 	var code string
-	code, one.Number, _ = f.signUp(t, object{})
+	code, one.Number, _ = f.Network.SignUp(t, object{})
 	chosen := one.browser.back(t, state, code)
 	require.Equal(t, numberTitle, chosen.title(), chosen.body)
 	one.Path = chosen.at

@@ -15,10 +15,10 @@ import (
 
 var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
 
-// numberOf is the number as people write it.
-func numberOf(account accounts.Account) string {
-	if account.PhoneNumber == nil {
-		return ""
+// numberOf is the number as the provider writes it for people; in E.164 if the answer with the cookie was lost.
+func (s *session) numberOf(account accounts.Account) string {
+	if s.Number != "" || account.PhoneNumber == nil {
+		return s.Number
 	}
 	return *account.PhoneNumber
 }

@@ -1,7 +1,6 @@
 package onboarding_test
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -19,6 +18,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/domain/setuplinks"
 	"github.com/parley-chat/parley/internal/edge/onboarding"
+	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/testkit/canary"
@@ -45,14 +45,32 @@ func setup(t *testing.T) *fixture {
 func setupIn(t *testing.T, w *factory.World) *fixture {
 	t.Helper()
 	org, _ := w.Org(t)
+	f := &fixture{World: w, org: org, customer: w.Customer(t, org)}
+	f.pages = f.pagesOf(t, map[string]*cell.Cell{w.Name: w.Cell})
+	return f
+}
+
+// pagesOf are the pages of a process that serves some cells.
+func (f *fixture) pagesOf(t *testing.T, cells map[string]*cell.Cell) http.Handler {
+	t.Helper()
 	ring, err := sealed.NewKeyring([]string{canary.Master})
 	require.NoError(t, err)
+	w := f.World
 	pages, err := onboarding.New(onboarding.Deps{
-		Cells: map[string]*cell.Cell{w.Name: w.Cell}, Directory: w.Directory, Clock: w.Clock, Ring: ring, Logger: w.Logger,
+		Cells: cells, Directory: w.Directory, Clock: w.Clock, Ring: ring, Logger: w.Logger,
 		Guesses: ratelimit.NewLocal(ratelimit.Limit{PerSecond: 1, Burst: 60}, w.Clock), PublicURL: factory.PublicURL,
 	})
 	require.NoError(t, err)
-	return &fixture{World: w, org: org, customer: w.Customer(t, org), pages: pages}
+	return pages
+}
+
+// rename gives the organization a name.
+func (f *fixture) rename(t *testing.T, name string) {
+	t.Helper()
+	_, err := postgres.InTx(t.Context(), f.DB, f.org, func(tx *postgres.Tx) (int64, error) {
+		return tx.Exec(t.Context(), `UPDATE organizations SET name = @name WHERE org_id = @org_id`, postgres.Args{"name": name})
+	})
+	require.NoError(t, err)
 }
 
 func (f *fixture) link(t *testing.T, draft setuplinks.Draft) setuplinks.Created {
@@ -67,27 +85,6 @@ func (f *fixture) status(t *testing.T, link setuplinks.Created) setuplinks.Statu
 	now, err := f.SetupLinks.Get(t.Context(), f.org, f.customer.ID, link.ID)
 	require.NoError(t, err)
 	return now.Status
-}
-
-// signUp does at the simulator what the dialog does, and returns the code and the number.
-func (f *fixture) signUp(t *testing.T, choice object) (code, number, business string) {
-	t.Helper()
-	body, err := json.Marshal(choice)
-	require.NoError(t, err)
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/sim/signup", strings.NewReader(string(body)))
-	request.Header.Set("Content-Type", "application/json")
-	answer := httptest.NewRecorder()
-	f.Network.Simulator.Handler().ServeHTTP(answer, request)
-	require.Equal(t, http.StatusOK, answer.Code, answer.Body)
-	var done struct {
-		Code string
-		Data struct {
-			Number  string `json:"phone_number_id"`
-			Account string `json:"waba_id"`
-		}
-	}
-	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &done))
-	return done.Code, done.Data.Number, done.Data.Account
 }
 
 // browser keeps cookies, and follows redirects inside of the pages.
@@ -195,7 +192,7 @@ func (b *browser) connects(t *testing.T, link setuplinks.Created, choice object)
 	t.Helper()
 	require.Equal(t, "Connect your number to "+b.f.organization(t), b.get(t, link.SetupURL).title())
 	state := b.dialog(t, link)
-	code, number, _ := b.f.signUp(t, choice)
+	code, number, _ := b.f.Network.SignUp(t, choice)
 	chosen := b.back(t, state, code)
 	require.Equal(t, "Which number do you want to connect?", chosen.title(), chosen.body)
 	return b.post(t, chosen.at, url.Values{"phone_number_id": {number}})

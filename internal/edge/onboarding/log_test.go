@@ -76,7 +76,7 @@ func (f *fixture) fails(t *testing.T, call string, fail func(http.ResponseWriter
 	link, b := f.link(t, setuplinks.Draft{}), f.browser(t)
 	b.get(t, link.SetupURL)
 	state := b.dialog(t, link)
-	code, number, _ := f.signUp(t, object{})
+	code, number, _ := f.Network.SignUp(t, object{})
 	secrets = []string{strings.TrimPrefix(link.SetupURL, factory.PublicURL+"/setup/"), code, strings.TrimPrefix(state, link.ID.String()+".")}
 	var mu sync.Mutex
 	f.Network.Twist(func(w http.ResponseWriter, r *http.Request, network http.Handler) {

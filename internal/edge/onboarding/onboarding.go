@@ -98,10 +98,21 @@ func New(deps Deps) (*Pages, error) {
 	unknown := p.visit(func(v *visit) { v.show(http.StatusNotFound, page{Name: "unknown"}) })
 	p.router.NotFound(unknown)
 	p.router.MethodNotAllowed(p.visit(func(v *visit) {
-		v.w.Header().Set("Allow", "GET, HEAD")
+		v.w.Header().Set("Allow", p.allowed(v.r.URL.Path))
 		v.show(http.StatusMethodNotAllowed, page{Name: "unavailable"})
 	}))
 	return p, nil
+}
+
+// allowed are the methods of a path.
+func (p *Pages) allowed(path string) string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if p.router.Match(chi.NewRouteContext(), method, path) {
+			methods = append(methods, method)
+		}
+	}
+	return strings.Join(methods, ", ")
 }
 
 // ServeHTTP answers one request.

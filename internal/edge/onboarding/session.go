@@ -38,6 +38,8 @@ type session struct {
 	TokenUntil time.Time `json:"token_until,omitzero"`
 	// Code is the hash of the code that was exchanged for the token.
 	Code []byte `json:"code,omitempty"`
+	// Number is the number that was connected, as the provider writes it for people; empty before.
+	Number string `json:"number,omitempty"`
 
 	cell *cell.Cell
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -21,7 +20,7 @@ func (v *visit) open() {
 	hash, _ := setuplinks.Hash(chi.URLParam(v.r, "token"))
 	bucket := clientip.Bucket(v.ip)
 	if guess := v.Guesses.Peek(bucket); !guess.Allowed {
-		v.w.Header().Set("Retry-After", strconv.Itoa(int(guess.RetryAfter/time.Second)+1))
+		v.w.Header().Set("Retry-After", strconv.Itoa(guess.RetryAfterSeconds()))
 		v.show(http.StatusTooManyRequests, page{Name: "busy"})
 		return
 	}
@@ -53,8 +52,8 @@ func (v *visit) open() {
 	if s == nil {
 		s = newSession(route.OrgID, invited.Link.ID)
 	}
-	if invited.Refusal != "" && !invited.Link.ConsumedBy(v.visitor(s)) {
-		v.end(invited, invited.Refusal)
+	if invited.Refusal() != "" && !invited.Link.ConsumedBy(v.visitor(s)) {
+		v.end(invited, invited.Refusal())
 		return
 	}
 	if err := v.keep(s); err != nil {
@@ -78,8 +77,8 @@ func (v *visit) invited(s *session) (invited setuplinks.Invitation, consumed, ok
 	if invited.Link.ConsumedBy(v.visitor(s)) {
 		return invited, true, true
 	}
-	if invited.Refusal != "" {
-		v.end(invited, invited.Refusal)
+	if invited.Refusal() != "" {
+		v.end(invited, invited.Refusal())
 		return invited, false, false
 	}
 	return invited, false, true
@@ -151,18 +150,31 @@ func (v *visit) callback() {
 	v.goTo(pathOf(s.Link.String(), "number"))
 }
 
-// number asks which of the granted numbers to connect.
-func (v *visit) number() {
-	s := v.resume()
+// choosing returns the session, its invitation and the token that was granted, for the pages of the number. Without a token,
+// and if this visitor has used the link, the visit goes on at the page of the state: ok is false then.
+func (v *visit) choosing() (s *session, invited setuplinks.Invitation, token provider.Token, ok bool) {
+	s = v.resume()
 	invited, consumed, ok := v.invited(s)
 	if !ok {
-		return
+		return s, invited, token, false
 	}
-	token := s.granted(v.Clock.Now())
+	token = s.granted(v.Clock.Now())
 	if consumed || token.Empty() {
 		v.goTo(pathOf(s.Link.String()))
-		return
+		return s, invited, token, false
 	}
+	return s, invited, token, true
+}
+
+// number asks which of the granted numbers to connect.
+func (v *visit) number() {
+	if s, invited, token, ok := v.choosing(); ok {
+		v.choices(s, invited, token, http.StatusOK, "")
+	}
+}
+
+// choices shows the granted numbers, and what was wrong with the choice before.
+func (v *visit) choices(s *session, invited setuplinks.Invitation, token provider.Token, status int, problem string) {
 	choices, err := s.cell.SetupLinks.Choices(v.ctx(), s.Org, invited.Link, token)
 	if err != nil {
 		v.refused(invited, err)
@@ -170,33 +182,28 @@ func (v *visit) number() {
 	}
 	name := "number"
 	if len(choices) == 0 {
-		name = "none"
+		name, status = "none", http.StatusOK
 	}
-	v.show(http.StatusOK, page{
-		Name: name, invited: invited, Choices: choices, Action: pathOf(s.Link.String(), "number"), Continue: pathOf(s.Link.String(), "dialog"),
+	v.show(status, page{
+		Name: name, invited: invited, Choices: choices, Problem: problem,
+		Action: pathOf(s.Link.String(), "number"), Continue: pathOf(s.Link.String(), "dialog"),
 	})
 }
 
 // connect connects the number that the visitor chose.
 func (v *visit) connect() {
-	s := v.resume()
-	invited, consumed, ok := v.invited(s)
+	s, invited, token, ok := v.choosing()
 	if !ok {
 		return
 	}
-	token := s.granted(v.Clock.Now())
-	if consumed || token.Empty() {
-		v.goTo(pathOf(s.Link.String()))
-		return
-	}
-	_, err := s.cell.SetupLinks.Complete(v.ctx(), s.Org, v.visitor(s), s.Link, token, v.r.PostFormValue("phone_number_id"))
+	done, err := s.cell.SetupLinks.Complete(v.ctx(), s.Org, v.visitor(s), s.Link, token, v.r.PostFormValue("phone_number_id"))
 	if errors.Is(err, setuplinks.ErrBusy) {
 		v.w.Header().Set("Refresh", "3; url="+pathOf(s.Link.String(), "number"))
 		v.show(http.StatusConflict, page{Name: "connecting", invited: invited})
 		return
 	}
 	if errors.Is(err, setuplinks.ErrNotGranted) { // another tab was granted other numbers meanwhile
-		v.goTo(pathOf(s.Link.String(), "number"))
+		v.choices(s, invited, token, http.StatusConflict, "number.changed")
 		return
 	}
 	// The link was used since it was read, perhaps by this visitor's other click: the state page tells which.
@@ -208,7 +215,7 @@ func (v *visit) connect() {
 		v.refused(invited, err)
 		return
 	}
-	s.Token = ""
+	s.Token, s.Number = "", done.Number.Display
 	if err := v.keep(s); err != nil {
 		v.fail(err)
 		return
@@ -224,12 +231,12 @@ func (v *visit) consumed(s *session, invited setuplinks.Invitation, status int, 
 	}
 	if account.Status == accounts.Onboarding {
 		v.show(status, page{
-			Name: "pin", invited: invited, Number: numberOf(account), Problem: problem,
+			Name: "pin", invited: invited, Number: s.numberOf(account), Problem: problem,
 			Action: pathOf(s.Link.String(), "pin"), Continue: pathOf(s.Link.String(), "later"),
 		})
 		return
 	}
-	v.finish(invited, account)
+	v.finish(s, invited, account)
 }
 
 // connected is the account that the link connected. One that was disconnected and purged since then ends the visit.
@@ -245,7 +252,7 @@ func (v *visit) connected(s *session, invited setuplinks.Invitation) (account ac
 }
 
 // finish sends the person to the platform, or shows whether the number can send.
-func (v *visit) finish(invited setuplinks.Invitation, account accounts.Account) {
+func (v *visit) finish(s *session, invited setuplinks.Invitation, account accounts.Account) {
 	name := "later"
 	if account.Status == accounts.Connected {
 		name = "done"
@@ -254,7 +261,7 @@ func (v *visit) finish(invited setuplinks.Invitation, account accounts.Account) 
 		v.goTo(to)
 		return
 	}
-	v.show(http.StatusOK, page{Name: name, invited: invited, Number: numberOf(account)})
+	v.show(http.StatusOK, page{Name: name, invited: invited, Number: s.numberOf(account)})
 }
 
 // register connects the number at the provider with its PIN.
@@ -268,7 +275,7 @@ func (v *visit) register() {
 		v.goTo(pathOf(s.Link.String()))
 		return
 	}
-	if invited.Inactive {
+	if invited.Inactive() {
 		v.end(invited, setuplinks.CustomerInactive)
 		return
 	}
@@ -320,6 +327,6 @@ func (v *visit) later() {
 		return
 	}
 	if account, ok := v.connected(s, invited); ok {
-		v.finish(invited, account)
+		v.finish(s, invited, account)
 	}
 }

@@ -93,6 +93,9 @@ func plain(name string) string {
 	}, name)
 }
 
+// Plain is a name without characters that change the direction of the text around it.
+func (page) Plain(name string) string { return plain(name) }
+
 // Initial is the first letter of the platform's name.
 func (p page) Initial() string {
 	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(p.Organization()))

@@ -119,5 +119,18 @@ func (n *Network) Number(t testing.TB, businessAccount, number string, with map[
 	n.Control(t, "numbers", body)
 }
 
+// SignUp does what the provider's dialog does when a person signs up, and returns the code that the dialog comes back with. The
+// choice is the body of /sim/signup.
+func (n *Network) SignUp(t testing.TB, choice map[string]any) (code, number, businessAccount string) {
+	t.Helper()
+	done := n.Control(t, "signup", choice)
+	data, _ := done["data"].(map[string]any)
+	code, _ = done["code"].(string)
+	number, _ = data["phone_number_id"].(string)
+	businessAccount, _ = data["waba_id"].(string)
+	require.NotEmpty(t, code)
+	return code, number, businessAccount
+}
+
 // Token returns a token that is valid for every business account.
 func Token() provider.Token { return provider.NewToken(canary.Token) }
