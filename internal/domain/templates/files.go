@@ -123,7 +123,7 @@ func (u *uploads) header(ctx context.Context, at string, component map[string]an
 	return nil
 }
 
-// answersWithin is how long the host of a file may take until its answer begins and its type is known.
+// answersWithin is the service's answersWithin, but in tests.
 const answersWithin = 10 * time.Second
 
 // headSize is how much of a file is read to tell its type.
@@ -140,7 +140,7 @@ func (s *Service) upload(ctx context.Context, of provider.BusinessAccount, param
 	}
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
-	slow := time.AfterFunc(answersWithin, stop)
+	slow := time.AfterFunc(s.answersWithin, stop)
 	first, err := s.fetch.Fetch(fetching, address, wanted.most)
 	if err != nil {
 		return "", fetchFault(ctx, param, wanted, err)

@@ -3,6 +3,7 @@ package templates
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -34,7 +35,9 @@ type Service struct {
 	jobs     *jobs.Queue
 	provider Provider
 	fetch    *safehttp.Client
-	logger   *slog.Logger
+	// answersWithin is how long the host of a file may take until its answer begins and its type is known.
+	answersWithin time.Duration
+	logger        *slog.Logger
 }
 
 // Deps are the dependencies of the service.
@@ -54,7 +57,7 @@ type Deps struct {
 func New(deps Deps) *Service {
 	return &Service{
 		db: deps.DB, work: deps.Work, clock: deps.Clock, accounts: deps.Accounts, jobs: deps.Jobs, provider: deps.Provider,
-		fetch: deps.Fetch, logger: deps.Logger,
+		fetch: deps.Fetch, answersWithin: answersWithin, logger: deps.Logger,
 	}
 }
 

@@ -133,6 +133,22 @@ func TestTemplates_ProviderWouldRefuse_NamesTheField(t *testing.T) {
 	require.Contains(t, full.Error(t)["message"], "Delete templates")
 }
 
+func TestTemplates_Language_MustBeACode(t *testing.T) {
+	t.Parallel()
+	s := apitest.New(t)
+	client := s.Client(t)
+	number := ownNumber(t, client)
+	draft := func(language string) string { return strings.Replace(orderReady, "en_US", language, 1) }
+	for _, language := range []string{"e", "EN", "en-US", "en_", "en_U", "english", "en_USAAA", " en", "en ", "e1", "_US", "en_US_x", "dé"} {
+		requireRefused(t, client.Post(t, "/"+number+"/templates", draft(language)), 400, "invalid_field_value", "language")
+	}
+	require.Zero(t, client.World.Network.Calls("POST", "/message_templates"))
+	for _, language := range []string{"en", "en_GB", "pt_BR", "fil", "zh_HK"} {
+		made := client.Post(t, "/"+number+"/templates", draft(language))
+		require.Equal(t, 201, made.Status, "%s: %s", language, made.Body)
+	}
+}
+
 // TestTemplates_CreateUnanswered_NotCreatedTwice: the provider creates the template and its answer is lost.
 func TestTemplates_CreateUnanswered_NotCreatedTwice(t *testing.T) {
 	t.Parallel()
