@@ -11,7 +11,7 @@ export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 
 # The steps of `make check`: short ones first, the tests last.
-CHECKS := tidy-check vet openapi schema-check fmt-check lint clients build container quickstart operations race
+CHECKS := tidy-check vet openapi viewer-check schema-check fmt-check lint clients build container quickstart operations race
 
 FUZZTIME ?= 30s
 
@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: errors help dev build test race bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi clients schema schema-check fetch
+.PHONY: errors help dev build test race bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -80,6 +80,12 @@ tidy-check:
 
 openapi: ## Lint the contract
 	@$$(scripts/tool.sh redocly) lint --config openapi/redocly.yaml openapi/openapi.yaml
+
+viewer: ## Write the script that shows the reference from its npm package
+	@scripts/viewer.sh
+
+viewer-check:
+	@scripts/viewer.sh --check
 
 clients: ## Generate a TypeScript and a Go client and compile both
 	@scripts/generate-clients.sh

@@ -75,6 +75,10 @@ func (w *writer) object(node *yaml.Node) error {
 	if w.as != nil && w.as.unserved[node] {
 		w.out.WriteString(`,"x-served":false`)
 	}
+	if w.as != nil && w.as.samples[node] != nil {
+		w.out.WriteString(`,"x-codeSamples":`)
+		w.out.Write(w.as.samples[node])
+	}
 	w.out.WriteByte('}')
 	return nil
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"fmt"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -11,6 +12,8 @@ import (
 type serving struct {
 	// unserved are the operations that get the member `x-served: false`.
 	unserved map[*yaml.Node]bool
+	// samples are the members `x-codeSamples` of the other operations, as JSON.
+	samples map[*yaml.Node][]byte
 	// requests are the parts of what callers send. All other schemas are open for new fields.
 	requests map[*yaml.Node]bool
 	// codes is the schema whose values a later version may add to.
@@ -23,11 +26,19 @@ type serving struct {
 // Serving is the document of a server at address, with `/v1`, that serves these operations.
 func (c *Contract) Serving(served []*Operation, address string) ([]byte, error) {
 	s := &serving{
-		unserved: map[*yaml.Node]bool{}, requests: map[*yaml.Node]bool{}, address: address,
+		unserved: map[*yaml.Node]bool{}, samples: map[*yaml.Node][]byte{}, requests: map[*yaml.Node]bool{}, address: address,
 		codes: c.root.at("components", "schemas", "ErrorCode").node, servers: c.root.at("servers").node,
 	}
 	for _, operation := range c.operations {
-		s.unserved[operation.place.node] = !slices.Contains(served, operation)
+		if slices.Contains(served, operation) {
+			samples, err := operation.samples(address)
+			if err != nil {
+				return nil, fmt.Errorf("openapi: the samples of %s: %w", operation.ID, err)
+			}
+			s.samples[operation.place.node] = samples
+		} else {
+			s.unserved[operation.place.node] = true
+		}
 		c.mark(s.requests, operation.place.at("requestBody").node)
 		c.mark(s.requests, operation.place.at("parameters").node)
 	}

@@ -12,4 +12,5 @@ for module in tools/*/go.mod; do
 done
 fetch tools/clients/go go mod download
 fetch . scripts/tool.sh redocly
+fetch . scripts/viewer.sh --check
 wait

@@ -276,7 +276,11 @@ See every event in another terminal, and make one happen in a third (parley trig
   parley listen
   parley trigger message.received
 
-%sStop with Ctrl-C.
-`, ready.BaseURL, ready.APIKey, phoneExports(ready), ready.PhoneNumberID, phoneHint(ready.SimulatorURL))
+%sEvery operation and event, with commands to paste:
+
+  %s/docs
+
+Stop with Ctrl-C.
+`, ready.BaseURL, ready.APIKey, phoneExports(ready), ready.PhoneNumberID, phoneHint(ready.SimulatorURL), ready.PublicURL)
 	return err
 }

@@ -18,8 +18,10 @@ import (
 	"github.com/parley-chat/parley/internal/edge/api"
 	"github.com/parley-chat/parley/internal/edge/callbacks"
 	"github.com/parley-chat/parley/internal/edge/onboarding"
+	"github.com/parley-chat/parley/internal/edge/reference"
 	"github.com/parley-chat/parley/internal/platform/paging"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
+	"github.com/parley-chat/parley/internal/platform/sealed"
 	"github.com/parley-chat/parley/internal/platform/telemetry"
 	"github.com/parley-chat/parley/openapi"
 )
@@ -38,6 +40,7 @@ type App struct {
 	api      http.Handler
 	ingress  http.Handler
 	setup    http.Handler
+	docs     http.Handler
 	public   net.Listener
 	media    net.Listener
 	draining atomic.Bool
@@ -117,23 +120,35 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	if err != nil {
 		return nil, err
 	}
-	a.setup, err = onboarding.New(onboarding.Deps{
-		Cells: served, Directory: a.cells.Directory, Clock: a.cells.clock, Ring: ring, Guesses: ratelimit.NewLocal(guessLimit, a.cells.clock),
-		Logger: logger, PublicURL: config.PublicURL, TrustedProxies: config.TrustedProxies,
-	})
+	if err := a.buildPages(served, ring); err != nil {
+		return nil, err
+	}
 	ingress := a.cells.Ingress(logger, config.TrustedProxies...)
 	a.metrics.Registerer().MustRegister(ingress)
 	a.ingress = ingress
 	if config.LogTraffic {
 		a.ingress = logCallbacks(ingress, a.cells.Provider, logger)
 	}
-	return a, err
+	return a, nil
+}
+
+// buildPages builds what people open in a browser: the pages behind setup links, and the reference.
+func (a *App) buildPages(served map[string]*cell.Cell, ring *sealed.Keyring) (err error) {
+	a.setup, err = onboarding.New(onboarding.Deps{
+		Cells: served, Directory: a.cells.Directory, Clock: a.cells.clock, Ring: ring, Guesses: ratelimit.NewLocal(guessLimit, a.cells.clock),
+		Logger: a.logger, PublicURL: a.config.PublicURL, TrustedProxies: a.config.TrustedProxies,
+	})
+	if err != nil {
+		return err
+	}
+	a.docs, err = reference.New()
+	return err
 }
 
 // Cells are the cells of this process.
 func (a *App) Cells() *Cells { return a.cells }
 
-// Handler serves the public API, the provider's callbacks and the pages behind setup links.
+// Handler serves the public API and its reference, the provider's callbacks and the pages behind setup links.
 func (a *App) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -141,6 +156,8 @@ func (a *App) Handler() http.Handler {
 			a.ingress.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, onboarding.Prefix):
 			a.setup.ServeHTTP(w, r)
+		case r.URL.Path == reference.Path || strings.HasPrefix(r.URL.Path, reference.Path+"/"):
+			a.docs.ServeHTTP(w, r)
 		default:
 			a.api.ServeHTTP(w, r)
 		}

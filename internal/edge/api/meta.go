@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/apikeys"
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/gzipped"
 	"github.com/parley-chat/parley/openapi"
 )
 
@@ -40,7 +41,7 @@ func (a *API) getOpenAPI(c *call) (reply, error) {
 	answer := c.tagged(reply{status: http.StatusOK, encoded: a.document.plain}, a.document.plain)
 	answer.header["Cache-Control"] = publicRevalidate
 	answer.header["Vary"] = []string{"Authorization, Accept-Encoding"}
-	if answer.status == http.StatusOK && acceptsGzip(c.request.Header) {
+	if answer.status == http.StatusOK && gzipped.Accepted(c.request.Header) {
 		answer.encoded = a.document.compressed
 		answer.header["Content-Encoding"] = []string{"gzip"}
 	}
@@ -48,20 +49,6 @@ func (a *API) getOpenAPI(c *call) (reply, error) {
 }
 
 var publicRevalidate = []string{"public, no-cache"}
-
-// acceptsGzip tells whether the caller names gzip in Accept-Encoding, and not with the weight 0.
-func acceptsGzip(header http.Header) bool {
-	for _, value := range header.Values("Accept-Encoding") {
-		for one := range strings.SplitSeq(value, ",") {
-			name, weight, _ := strings.Cut(one, ";")
-			refused := strings.Trim(strings.TrimPrefix(strings.TrimSpace(weight), "q="), "0.") == "" && weight != ""
-			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-				return !refused
-			}
-		}
-	}
-	return false
-}
 
 // me is the API key of the request, with its organization and teams.
 type me struct {
