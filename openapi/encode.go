@@ -34,6 +34,9 @@ func (w *writer) value(node *yaml.Node) error {
 	if w.as != nil && node == w.as.servers {
 		return w.server()
 	}
+	if w.as != nil && w.as.titles[node] != "" {
+		return w.text(w.as.titles[node])
+	}
 	switch node.Kind {
 	case yaml.MappingNode:
 		return w.object(node)

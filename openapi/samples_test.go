@@ -86,6 +86,22 @@ components:
 	}, samples(t, contract))
 }
 
+func TestServing_Events_TitlesStartWithTheirNames(t *testing.T) {
+	t.Parallel()
+	loaded, err := openapi.Load()
+	require.NoError(t, err)
+	served, err := loaded.Serving(loaded.Operations(), "https://api.example/v1")
+	require.NoError(t, err)
+	var document struct {
+		Webhooks map[string]struct{ Post struct{ Summary string } }
+	}
+	require.NoError(t, json.Unmarshal(served, &document))
+	require.Len(t, document.Webhooks, len(loaded.Webhooks()))
+	for name, event := range document.Webhooks {
+		require.Regexp(t, "^"+name+": [A-Z]", event.Post.Summary)
+	}
+}
+
 // TestServing_Samples_RequiredParametersAreInThePath: samples set no query parameters and no headers but their own.
 func TestServing_Samples_RequiredParametersAreInThePath(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,8 @@ type serving struct {
 	requests map[*yaml.Node]bool
 	// codes is the schema whose values a later version may add to.
 	codes *yaml.Node
+	// titles replace the summaries of events: they start with the event's name, by which people look for it.
+	titles map[*yaml.Node]string
 	// servers is replaced by the address of the server.
 	servers *yaml.Node
 	address string
@@ -27,7 +29,7 @@ type serving struct {
 func (c *Contract) Serving(served []*Operation, address string) ([]byte, error) {
 	s := &serving{
 		unserved: map[*yaml.Node]bool{}, samples: map[*yaml.Node][]byte{}, requests: map[*yaml.Node]bool{}, address: address,
-		codes: c.root.at("components", "schemas", "ErrorCode").node, servers: c.root.at("servers").node,
+		titles: map[*yaml.Node]string{}, codes: c.root.at("components", "schemas", "ErrorCode").node, servers: c.root.at("servers").node,
 	}
 	for _, operation := range c.operations {
 		if slices.Contains(served, operation) {
@@ -44,6 +46,11 @@ func (c *Contract) Serving(served []*Operation, address string) ([]byte, error) 
 	}
 	for _, path := range c.root.at("paths").members() {
 		c.mark(s.requests, path.at("parameters").node)
+	}
+	for _, event := range c.root.at("webhooks").members() {
+		if summary := c.resolve(event).at("post", "summary"); summary.exists() {
+			s.titles[summary.node] = event.name + ": " + summary.text()
+		}
 	}
 	return c.root.write(s)
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -86,6 +88,30 @@ func (b *Browser) Tab() *Browser {
 	tab, closeTab := chromedp.NewContext(b.Context)
 	b.t.Cleanup(closeTab)
 	return &Browser{Context: tab, t: b.t}
+}
+
+// Requests records the requests of the window from now on, those that its policy blocks too, and returns a function that
+// tells their addresses.
+func (b *Browser) Requests() func() []string {
+	b.t.Helper()
+	var mu sync.Mutex
+	var sent []string
+	events := chromedp.Events(b.Context, network.RequestWillBeSent)
+	go func() {
+		for event, err := range events {
+			if err != nil {
+				return // the window was closed
+			}
+			mu.Lock()
+			sent = append(sent, event.Request.URL)
+			mu.Unlock()
+		}
+	}()
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(sent)
+	}
 }
 
 // axe is the script of axe-core, which is pinned with the other tools of tools/clients.
