@@ -48,8 +48,19 @@ type sentMeta struct {
 // providerName is what message.sent calls the network.
 const providerName = "cloud"
 
-// keySent makes the key of message.sent of the id of its message.
-const keySent = ":sent"
+// The key of message.sent is the id of its message, or the internal id of a message of a broadcast.
+const (
+	keySent      = ":sent"
+	keyBroadcast = "broadcast_msg:"
+)
+
+// sentKey is the key of message.sent, which is also the id in the event.
+func (m *Message) sentKey() string {
+	if m.Source == FromBroadcast {
+		return keyBroadcast + m.ID.Any().String() + keySent
+	}
+	return m.ID.String() + keySent
+}
 
 // sentEventsTx are the events of the messages that the provider was just proved to have taken.
 func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draft, error) {
@@ -64,7 +75,7 @@ func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draf
 	drafts := make([]events.Draft, len(b.sent))
 	for i, message := range b.sent {
 		drafts[i] = events.Draft{
-			Type: events.MessageSent, Key: message.ID.String() + keySent, PhoneNumberID: numberOfAccount(b.account),
+			Type: events.MessageSent, Key: message.sentKey(), PhoneNumberID: numberOfAccount(b.account),
 			Contact: message.ContactID.Any(), Message: message.ID.Any(),
 			Data: message.sentData(b.account, statuses[message.ConversationID], b.s.hosted(message)),
 		}

@@ -83,7 +83,7 @@ func (s *Service) Story(ctx context.Context, org orgs.ID, of accounts.Account, i
 
 // EventKeys are the keys under which the events of the message are recorded. Edits and revocations have others.
 func (m Message) EventKeys() []string {
-	keys := []string{m.ID.String(), m.ID.String() + keySent}
+	keys := []string{m.ID.String(), m.sentKey()}
 	for _, id := range []*string{m.ProviderID, m.SecondProviderID} {
 		if id != nil {
 			keys = append(keys, *id)
