@@ -10,8 +10,8 @@ export CGO_ENABLED := 0
 export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 
-# The steps of `make check`: short ones first, the tests last.
-CHECKS := tidy-check vet openapi viewer-check schema-check fmt-check lint clients build container quickstart operations race
+# The steps of `make check`: short ones first, the tests last, and then what reads their results.
+CHECKS := tidy-check vet openapi viewer-check schema-check fmt-check lint clients build container quickstart operations race conformance
 
 FUZZTIME ?= 30s
 
@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: errors help dev build test race bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch
+.PHONY: errors help dev build test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -35,9 +35,13 @@ test: ## Run the tests of packages that changed since the last run
 	go test ./...
 
 race: export CGO_ENABLED := 1
-race: ## Run all tests under the race detector
+race: ## Run all tests under the race detector, and write their results to .bin/tests.json
 	go build -race ./...
-	scripts/test-postgres.sh go test -race -vet=off -p=$(RACE_PACKAGES) -parallel=$(RACE_TESTS) -count=1 -timeout=20m ./...
+	scripts/test-postgres.sh $$(scripts/tool.sh gotestsum) --format=pkgname --jsonfile-timing-events=.bin/tests.json -- \
+		-race -vet=off -p=$(RACE_PACKAGES) -parallel=$(RACE_TESTS) -count=1 -timeout=20m ./...
+
+conformance: ## Check docs/conformance.md against the results of make race
+	@scripts/conformance.sh
 
 bench: ## Compare a request with the bare database statements
 	go run ./cmd/bench pipeline
