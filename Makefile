@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: errors help dev build test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch
+.PHONY: errors help dev build test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch clients-write
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -91,8 +91,11 @@ viewer: ## Write the script that shows the reference from its npm package
 viewer-check:
 	@scripts/viewer.sh --check
 
-clients: ## Generate a TypeScript and a Go client and compile both
+clients: ## Check that the SDKs fit the contract, and compile them
 	@scripts/generate-clients.sh
+
+clients-write: ## Write the types and methods of the SDKs from the contract
+	@scripts/generate-clients.sh --write
 
 schema: ## Write schema/schema.sql from the migrations
 	@scripts/test-postgres.sh scripts/schema-dump.sh
