@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.message
 import http.client
 import itertools
 import json
@@ -40,14 +41,14 @@ class Upload:
 @dataclass(frozen=True)
 class _Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: email.message.Message
     body: bytes
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect is not followed, so that the key never goes to another host."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
@@ -198,8 +199,8 @@ def _can_be_retried(error: errors.NetworkError | errors.APIError) -> bool:
     return error.status in RETRIED or error.code == "idempotency_in_progress"
 
 
-def _retry_after(headers: Mapping[str, str]) -> int | None:
-    value = headers.get("Retry-After") or ""
+def _retry_after(headers: email.message.Message) -> int | None:
+    value = headers.get("Retry-After", "")
     return int(value) if re.fullmatch("[0-9]{1,9}", value) else None
 
 

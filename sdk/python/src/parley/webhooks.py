@@ -7,9 +7,9 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from .errors import ParleyError
 
@@ -36,6 +36,12 @@ _TEXTS: dict[Kind, str] = {
 }
 
 
+class Headers(Protocol):
+    """The headers of a request: a dictionary, or what a web framework has. Names may be in any case."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
 class WebhookError(ParleyError):
     """The webhook must not be believed; `kind` says why. Answer it with 401."""
 
@@ -58,7 +64,7 @@ class WebhookEvent:
 
 
 def verify_webhook(
-    headers: Mapping[str, str],
+    headers: Headers,
     body: bytes,
     secrets: str | Iterable[str],
     *,
