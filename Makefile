@@ -12,6 +12,8 @@ export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 
 # The steps of `make check`: short ones first, the tests last, and then what reads their results.
 CHECKS := tidy-check vet openapi viewer-check schema-check fmt-check lint clients build container quickstart operations race conformance
+# The steps of `make check`: short ones first, the tests last.
+CHECKS := tidy-check vet openapi schema-check fmt-check lint clients sdk build container quickstart operations race
 
 FUZZTIME ?= 30s
 
@@ -20,7 +22,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: errors help dev build test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch clients-write
+.PHONY: errors help dev build test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch clients-write sdk
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -96,6 +98,9 @@ clients: ## Check that the SDKs fit the contract, and compile them
 
 clients-write: ## Write the types and methods of the SDKs from the contract
 	@scripts/generate-clients.sh --write
+
+sdk: ## Play the cases of the SDKs, and run their examples against `parley dev`
+	@scripts/test-postgres.sh scripts/sdk.sh
 
 schema: ## Write schema/schema.sql from the migrations
 	@scripts/test-postgres.sh scripts/schema-dump.sh

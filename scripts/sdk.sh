@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Plays the cases of sdk/testdata in each SDK, checks the packages, and runs the examples of the SDKs
+# against `parley dev` on a scratch database.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+root=$PWD
+server=${PARLEY_TEST_DATABASE_URL:-postgres://127.0.0.1:5432/postgres}
+database=parley_sdk_$$
+scratch=$(mktemp -d)
+export PYTHONPATH=$root/sdk/python/src PYTHONDONTWRITEBYTECODE=1 no_proxy=127.0.0.1
+
+cleanup() {
+  for process in ${bot:-} ${parley:-}; do # the bot first, because it deletes its subscription
+    { kill "$process" && wait "$process"; } 2>/dev/null || true
+  done
+  psql -qd "$server" -c "DROP DATABASE IF EXISTS $database WITH (FORCE)" >/dev/null
+  rm -rf "$scratch"
+}
+trap cleanup EXIT
+
+fail() {
+  echo "sdk: $1" >&2
+  tail -n 40 "$scratch"/*.log >&2
+  exit 1
+}
+
+# Waits until a condition is true.
+await() {
+  for _ in $(seq 240); do
+    "${@:2}" && return
+    sleep 0.5
+  done
+  fail "$1"
+}
+
+cases() {
+  (cd sdk/go && go test -count=1 .) >"$scratch/go.log" 2>&1 || fail "the Go SDK"
+  "$(scripts/tool.sh tsc)" --project sdk/typescript
+  (cd sdk/typescript && node --test test/cases.test.mjs) >"$scratch/typescript.log" 2>&1 || fail "the TypeScript SDK"
+  python3 -m unittest discover -s sdk/python/tests >"$scratch/python.log" 2>&1 || fail "the Python SDK"
+  echo "sdk: $(python3 -c 'import json; print(len(json.load(open("sdk/testdata/cases.json"))["cases"]))') cases in Go, TypeScript and Python"
+}
+
+packages() {
+  (cd sdk/typescript && npm pack --dry-run --ignore-scripts --json) >"$scratch/pack.json" 2>"$scratch/pack.log" || fail "npm pack"
+  cp -R sdk/python "$scratch/package"
+  (cd "$scratch/package" && python3 "$root/scripts/sdk_packages.py" "$root/sdk" "$scratch/pack.json") >"$scratch/packages.log" 2>&1 ||
+    fail "the packages"
+  cat "$scratch/packages.log"
+}
+
+run() {
+  PARLEY_DATABASE_URL="${server%/*}/$database" XDG_CACHE_HOME=$scratch/cache \
+    .bin/parley dev --json --addr 127.0.0.1:0 >"$scratch/dev.json" 2>"$scratch/dev.log" &
+  parley=$!
+}
+
+# Starts `parley dev` and exports what its first line says, under the names that it prints for people.
+start() {
+  go build -o .bin/parley ./cmd/parley
+  run
+  await "parley dev is not ready" ready
+  eval "$(python3 -c '
+import json, shlex, sys
+given = json.loads(sys.stdin.readline())
+for name, field in {"URL": "base_url", "KEY": "api_key", "NUMBER": "phone_number_id", "PHONE": "simulator_url"}.items():
+    print(f"export PARLEY_{name}={shlex.quote(given[field])}")
+' <"$scratch/dev.json")"
+}
+
+ready() {
+  if ! kill -0 "$parley" 2>/dev/null; then
+    # When the machine stood still for a second, the database did not answer in time: try again.
+    grep -q 'acquire connection' "$scratch/dev.log" || fail "parley dev ended"
+    run
+  fi
+  [[ -s $scratch/dev.json ]]
+}
+
+quickstart() {
+  local name=$1
+  timeout 120 "${@:2}" >"$scratch/$name.log" 2>&1 || fail "the quickstart in $name"
+  for line in '^accepted msg_' '^verified message.sent evt_' '^status (delivered|read)$' '^listed msg_.* outbound'; do
+    grep -qE "$line" "$scratch/$name.log" || fail "the quickstart in $name did not print $line"
+  done
+  echo "sdk: the quickstart in $name sent a message and received a verified webhook"
+}
+
+echo_bot() {
+  python3 sdk/python/examples/echo_bot.py >"$scratch/bot.log" 2>&1 &
+  bot=$!
+  await "the bot does not listen" grep -q '^listening' "$scratch/bot.log"
+  curl -sf "$PARLEY_PHONE/sim/inbound" -H 'Content-Type: application/json' -o "$scratch/inbound.log" \
+    -d '{"phone_number_id":"'"$PARLEY_NUMBER"'","from":"15550100002","type":"text","text":{"body":"Echo this ☕"}}'
+  await "the bot did not answer" echoed
+  echo "sdk: the echo bot answered"
+}
+
+# Whether exactly the echo was sent to the person.
+echoed() {
+  python3 -c '
+import os, sys, parley
+client = parley.Parley(os.environ["PARLEY_KEY"], os.environ["PARLEY_URL"])
+texts = [m["text"]["body"] for m in client.list_messages(os.environ["PARLEY_NUMBER"], direction="outbound")
+         if m["to"] == "+15550100002" and m["status"] in ("sent", "delivered", "read")]
+sys.exit(texts != ["Echo this ☕"])
+'
+}
+
+cases
+packages
+start
+(cd sdk/go && go build -o "$scratch/quickstart" ./examples/quickstart)
+quickstart go "$scratch/quickstart"
+quickstart typescript node sdk/typescript/examples/quickstart.mjs
+quickstart python python3 sdk/python/examples/quickstart.py
+echo_bot
