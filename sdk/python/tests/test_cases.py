@@ -193,6 +193,7 @@ class Cases(unittest.TestCase):
         self.check_subset(expect["event"], vars(event))
 
     def test_cases(self):
+        self.assertGreaterEqual(len(CASES["cases"]), 60)
         for case in CASES["cases"]:
             with self.subTest(case["name"]):
                 self.verify(case) if case["kind"] == "webhook" else self.play(case)
@@ -220,7 +221,7 @@ class Cases(unittest.TestCase):
                         self.assertEqual([], list(made))
                     method, path, _, _ = server.seen[-1]
                     self.assertEqual((operation["method"], operation["path"]), (method, path))
-        self.assertEqual(61, len(server.seen))
+        self.assertGreaterEqual(len(server.seen), 61)
 
 
 if __name__ == "__main__":

@@ -230,4 +230,5 @@ def _form(upload: Upload) -> tuple[bytes, str]:
 
 
 def _form_name(name: str) -> str:
-    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return escaped.replace("\r", "%0D").replace("\n", "%0A")
