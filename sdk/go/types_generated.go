@@ -92,7 +92,9 @@ type Error struct {
 	// For people. The text may change; never match on it.
 	Message string `json:"message"`
 	// Where the fault is: a pointer into the body (`text.body`, `contact_ids[3]`) or the bare name of
-	// a query parameter (`limit`).
+	// a query parameter (`limit`). Names of unknown fields are repeated as they were sent; the empty
+	// name is two quotation marks (`""`), `?` stands for a character that cannot be printed, and a
+	// pointer of more than 200 characters ends with `…`.
 	Param     *string   `json:"param,omitempty"`
 	RequestID RequestID `json:"request_id"`
 }
@@ -397,7 +399,9 @@ type Message struct {
 	Interactive *MessageInteractive  `json:"interactive,omitempty"`
 	Button      *MessageButton       `json:"button,omitempty"`
 	Media       *MessageMedia        `json:"media,omitempty"`
-	// Absent until the provider took it.
+	// Absent until the provider took it. The provider gives whole seconds; a time that would be before
+	// the one that goes before it (`created_at`, `sent_at`, `delivered_at`, then the others) is shown
+	// as that.
 	SentAt *time.Time `json:"sent_at,omitempty"`
 	// Absent until delivered.
 	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
@@ -1413,7 +1417,8 @@ type LanguageCode = string
 // TemplateComponent: A part of the template in the provider's shape; further fields are passed on.
 // Every variable needs an example.
 type TemplateComponent struct {
-	// Which part of the template it is.
+	// Which part of the template it is. A draft is refused if it has others than `HEADER`, `BODY`,
+	// `FOOTER`, `BUTTONS`, `CAROUSEL` and `LIMITED_TIME_OFFER`.
 	Type string `json:"type"`
 	// Of a header.
 	Format *string `json:"format,omitempty"`
@@ -1440,7 +1445,9 @@ type TemplateExample struct {
 
 // TemplateButton is a type of the contract.
 type TemplateButton struct {
-	// What happens when the contact taps the button.
+	// What happens when the contact taps the button. A draft is refused if it has others than
+	// `QUICK_REPLY`, `URL`, `PHONE_NUMBER`, `COPY_CODE`, `OTP`, `FLOW`, `CATALOG`, `MPM`, `SPM`,
+	// `VOICE_CALL` and `REQUEST_CONTACT_INFO`.
 	Type string `json:"type"`
 	// The label, up to 25 characters.
 	Text *string `json:"text,omitempty"`

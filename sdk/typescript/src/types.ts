@@ -141,7 +141,7 @@ export type Error = {
      */
     message: string;
     /**
-     * Where the fault is: a pointer into the body (`text.body`, `contact_ids[3]`) or the bare name of a query parameter (`limit`).
+     * Where the fault is: a pointer into the body (`text.body`, `contact_ids[3]`) or the bare name of a query parameter (`limit`). Names of unknown fields are repeated as they were sent; the empty name is two quotation marks (`""`), `?` stands for a character that cannot be printed, and a pointer of more than 200 characters ends with `…`.
      */
     param?: string;
     request_id: RequestId;
@@ -533,7 +533,7 @@ export type Message = {
     button?: MessageButton;
     media?: MessageMedia;
     /**
-     * Absent until the provider took it.
+     * Absent until the provider took it. The provider gives whole seconds; a time that would be before the one that goes before it (`created_at`, `sent_at`, `delivered_at`, then the others) is shown as that.
      */
     sent_at?: string;
     /**
@@ -1769,7 +1769,7 @@ export type LanguageCode = string;
  */
 export type TemplateComponent = {
     /**
-     * Which part of the template it is.
+     * Which part of the template it is. A draft is refused if it has others than `HEADER`, `BODY`, `FOOTER`, `BUTTONS`, `CAROUSEL` and `LIMITED_TIME_OFFER`.
      */
     type: string;
     /**
@@ -1815,7 +1815,7 @@ export type TemplateExample = {
 
 export type TemplateButton = {
     /**
-     * What happens when the contact taps the button.
+     * What happens when the contact taps the button. A draft is refused if it has others than `QUICK_REPLY`, `URL`, `PHONE_NUMBER`, `COPY_CODE`, `OTP`, `FLOW`, `CATALOG`, `MPM`, `SPM`, `VOICE_CALL` and `REQUEST_CONTACT_INFO`.
      */
     type: string;
     /**
@@ -3836,7 +3836,7 @@ export type GetHealthErrors = {
      */
     400: ErrorEnvelope;
     /**
-     * Any path answers so to a verb that it does not have; `Allow` lists those it has.
+     * Any path answers so to a verb that it does not have; `Allow` lists those it has. It needs a key on every path, also on those whose `GET` needs none.
      */
     405: ErrorEnvelope;
 };
@@ -3916,7 +3916,7 @@ export type GetOpenApiErrors = {
      */
     400: ErrorEnvelope;
     /**
-     * Any path answers so to a verb that it does not have; `Allow` lists those it has.
+     * Any path answers so to a verb that it does not have; `Allow` lists those it has. It needs a key on every path, also on those whose `GET` needs none.
      */
     405: ErrorEnvelope;
 };
@@ -4046,7 +4046,7 @@ export type RegisterNumberErrors = {
      */
     415: ErrorEnvelope;
     /**
-     * The provider refused, or the key was used before.
+     * The provider refused, or the key was used before. A registration that comes too early has `Retry-After`.
      */
     422: ErrorEnvelope;
     /**
@@ -4058,7 +4058,7 @@ export type RegisterNumberErrors = {
      */
     500: ErrorEnvelope;
     /**
-     * The provider answered with an error of its own; try again with backoff.
+     * The provider answered with an error of its own; try again with backoff, not before `Retry-After` if that is present.
      */
     502: ErrorEnvelope;
     /**
@@ -4644,7 +4644,7 @@ export type CreateTemplateErrors = {
      */
     500: ErrorEnvelope;
     /**
-     * The provider answered with an error of its own; try again with backoff.
+     * The provider answered with an error of its own; try again with backoff, not before `Retry-After` if that is present.
      */
     502: ErrorEnvelope;
     /**
@@ -4728,7 +4728,7 @@ export type SyncTemplatesErrors = {
      */
     500: ErrorEnvelope;
     /**
-     * The provider answered with an error of its own; try again with backoff.
+     * The provider answered with an error of its own; try again with backoff, not before `Retry-After` if that is present.
      */
     502: ErrorEnvelope;
     /**
@@ -4869,7 +4869,7 @@ export type UpdateTemplateErrors = {
      */
     500: ErrorEnvelope;
     /**
-     * The provider answered with an error of its own; try again with backoff.
+     * The provider answered with an error of its own; try again with backoff, not before `Retry-After` if that is present.
      */
     502: ErrorEnvelope;
     /**

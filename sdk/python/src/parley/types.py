@@ -323,7 +323,9 @@ class Error(TypedDict):
     """For people. The text may change; never match on it."""
     param: NotRequired[str]
     """Where the fault is: a pointer into the body (`text.body`, `contact_ids[3]`) or the bare name
-    of a query parameter (`limit`)."""
+    of a query parameter (`limit`). Names of unknown fields are repeated as they were sent; the
+    empty name is two quotation marks (`""`), `?` stands for a character that cannot be printed, and
+    a pointer of more than 200 characters ends with `…`."""
     request_id: RequestId
 
 
@@ -544,7 +546,9 @@ Message = TypedDict(
         "interactive": "NotRequired[MessageInteractive]",
         "button": "NotRequired[MessageButton]",
         "media": "NotRequired[MessageMedia]",
-        # Absent until the provider took it.
+        # Absent until the provider took it. The provider gives whole seconds; a time that would be
+        # before the one that goes before it (`created_at`, `sent_at`, `delivered_at`, then the
+        # others) is shown as that.
         "sent_at": "NotRequired[str]",
         # Absent until delivered.
         "delivered_at": "NotRequired[str]",
@@ -1330,7 +1334,8 @@ class TemplateComponent(TypedDict):
     needs an example."""
 
     type: str
-    """Which part of the template it is."""
+    """Which part of the template it is. A draft is refused if it has others than `HEADER`, `BODY`,
+    `FOOTER`, `BUTTONS`, `CAROUSEL` and `LIMITED_TIME_OFFER`."""
     format: NotRequired[str]
     """Of a header."""
     text: NotRequired[str]
@@ -1357,7 +1362,9 @@ class TemplateExample(TypedDict):
 
 class TemplateButton(TypedDict):
     type: str
-    """What happens when the contact taps the button."""
+    """What happens when the contact taps the button. A draft is refused if it has others than
+    `QUICK_REPLY`, `URL`, `PHONE_NUMBER`, `COPY_CODE`, `OTP`, `FLOW`, `CATALOG`, `MPM`, `SPM`,
+    `VOICE_CALL` and `REQUEST_CONTACT_INFO`."""
     text: NotRequired[str]
     """The label, up to 25 characters."""
     url: NotRequired[str]
