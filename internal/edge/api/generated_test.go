@@ -47,7 +47,9 @@ func TestContract_GeneratedRequests_AnsweredAsDocumented(t *testing.T) {
 		f.round(t, round, min(perOrg, total-f.total))
 	}
 	f.report(t)
-	require.Empty(t, f.failures, "%d of %d requests; to repeat: PARLEY_CONTRACT_SEED=%d", len(f.failures), f.total, f.seed)
+	if count := len(f.failures); count > 0 { // report has printed them
+		t.Fatalf("%d failures in %d requests; to repeat: PARLEY_CONTRACT_SEED=%d", count, f.total, f.seed)
+	}
 	for _, operation := range f.s.Contract.Operations() {
 		require.Positive(t, f.taken[operation.ID], "none of %d requests to %s succeeded", f.sent[operation.ID], operation.ID)
 	}
@@ -179,6 +181,9 @@ func refusable(made generate.Request) error {
 	operation := made.Operation
 	// validateMessage answers 200 and what is wrong with the body.
 	if operation.Body == nil || operation.ID == "validateMessage" || made.Method != operation.Method || made.Body == nil {
+		return nil
+	}
+	if len(made.Body) == 0 && !operation.BodyRequired {
 		return nil
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(made.Body))
