@@ -1,5 +1,7 @@
 package schema
 
+import "slices"
+
 // Exit is how personal data leaves when its contact is deleted, or its number is disconnected.
 type Exit string
 
@@ -31,21 +33,23 @@ type Holding struct {
 const (
 	history = "the plan's history"
 	always  = "until it is deleted"
+	// These are columns of many tables.
+	businessAccount, phoneNumber = "business_account_id", "phone_number_id"
 )
 
 // Personal lists everything that holds, or could hold, personal data.
 func Personal() []Holding {
-	return append(append(personalOfNumbers(), personalOfMembers()...), impersonal()...)
+	return slices.Concat(personalOfPeople(), personalOfTraffic(), personalOfMembers(), impersonal())
 }
 
-// personalOfNumbers lists what belongs to a number: people who write to it and what they write.
-func personalOfNumbers() []Holding {
+// personalOfPeople lists the people who write to a number, and what they write.
+func personalOfPeople() []Holding {
 	return []Holding{
 		{
 			Place: "accounts", Personal: []string{"phone_number", "name"}, Contact: Stays, Number: Deleted, Kept: always,
 			Why: "the number and the name that people see",
 			Plain: []string{
-				"business_account_id", "phone_number_id", "status", "status_reason", "provider_status", "refusal", "notices", "quality",
+				businessAccount, phoneNumber, "status", "status_reason", "provider_status", "refusal", "notices", "quality",
 				"messaging_limit", "throughput", "token",
 			},
 		},
@@ -73,14 +77,24 @@ func personalOfNumbers() []Holding {
 			Place: "parked_statuses", Personal: []string{"provider_id", "body"}, Plain: []string{"status"}, Contact: Expires, Number: Deleted,
 			Kept: "15 minutes", Why: "a status that came before its message",
 		},
-		{Place: "receipts", Personal: []string{"provider_id"}, Contact: Expires, Number: Deleted, Kept: "20 seconds", Why: "a read receipt to send"},
+		{
+			Place: "receipts", Personal: []string{"provider_id"}, Contact: Expires, Number: Deleted, Kept: "20 seconds",
+			Why: "a read receipt to send",
+		},
 		{
 			Place: "media_downloads", Personal: []string{"provider_media_id", "url", "sha256", "filename", "key", "event"},
 			Plain: []string{"mime_type"}, Contact: Deleted, Number: Deleted, Kept: "6 days", Why: "a file to fetch, and the event that waits for it",
 		},
 		{Place: "media_deletions", Personal: []string{"key"}, Contact: Expires, Number: Expires, Kept: "an hour", Why: "a file to delete"},
+		{Place: "bucket: files of messages", Contact: Deleted, Number: Deleted, Kept: history, Why: "files that people sent"},
+	}
+}
+
+// personalOfTraffic lists what goes out to organizations, what comes in from the provider, and the logs.
+func personalOfTraffic() []Holding {
+	return []Holding{
 		{
-			Place: "events", Personal: []string{"key", "body"}, Plain: []string{"type", "audience", "phone_number_id"}, Contact: Deleted,
+			Place: "events", Personal: []string{"key", "body"}, Plain: []string{"type", "audience", phoneNumber}, Contact: Deleted,
 			Number: Deleted, Kept: "30 days, at most the plan's history", Why: "what is posted to the organization",
 		},
 		{
@@ -93,15 +107,15 @@ func personalOfNumbers() []Holding {
 			Number: Deleted, Kept: "30 days, at most the plan's history", Why: "what the organization answered",
 		},
 		{
-			Place: "callbacks", Personal: []string{"body"}, Plain: []string{"phone_number_id", "business_account_id"}, Contact: Expires,
+			Place: "callbacks", Personal: []string{"body"}, Plain: []string{phoneNumber, businessAccount}, Contact: Expires,
 			Number: Deleted, Kept: "7 days", Why: "raw callbacks of the provider, to apply them",
 		},
 		{
 			Place: "callback_items", Personal: []string{"body"}, Contact: Expires, Number: Deleted, Kept: "30 days",
-			Plain: []string{"state", "reason", "field", "phone_number_id", "business_account_id"}, Why: "what could not be applied",
+			Plain: []string{"state", "reason", "field", phoneNumber, businessAccount}, Why: "what could not be applied",
 		},
 		{
-			Place: "directory.quarantine", Personal: []string{"body"}, Plain: []string{"reason", "phone_number_id", "business_account_id"},
+			Place: "directory.quarantine", Personal: []string{"body"}, Plain: []string{"reason", phoneNumber, businessAccount},
 			Contact: Expires, Number: Expires, Kept: "30 days", Why: "callbacks of numbers that nobody has",
 		},
 		{
@@ -120,7 +134,6 @@ func personalOfNumbers() []Holding {
 			Place: "audit_log", Personal: []string{"actor_id", "target", "detail"}, Plain: []string{"actor_kind", "action"}, Contact: Expires,
 			Number: Expires, Kept: "400 days", Why: "who did what",
 		},
-		{Place: "bucket: files of messages", Contact: Deleted, Number: Deleted, Kept: history, Why: "files that people sent"},
 		{
 			Place: "redis: rate limits", Contact: Stays, Number: Stays, Kept: "until the limit is full again",
 			Why: "ids of organizations, nothing of people; addresses of failed authentications are counted in the process",
@@ -159,11 +172,12 @@ func impersonal() []Holding {
 		"setup_links":     {"token_hash", "token_last4", "session_hash", "success_redirect_url", "failure_redirect_url"},
 		"webhook_replays": {"event_type"}, "webhook_secrets": {"sealed"},
 		"webhook_subscriptions": {"url", "description", "events", "phone_number_ids", "status", "disabled_reason"},
-		"lanes":                 {"kind"}, "lanes_moving": {"kind"}, "lane_rows": nil, "lane_rows_moving": nil, "lane_keys": nil, "lane_keys_moving": nil,
+		"lanes":                 {"kind"}, "lanes_moving": {"kind"}, "lane_rows": nil, "lane_rows_moving": nil,
+		"lane_keys": nil, "lane_keys_moving": nil,
 		"lane_faults": {"class", "reason"}, "lane_faults_moving": {"class", "reason"}, "master_key_check": {"sealed"},
 		"expiry_rounds": nil, "schema_migrations": nil,
 		"directory.cells": {"name"}, "directory.org_routes": {"cell", "state"},
-		"directory.routes": {"kind", "key", "state", "business_account_id"}, "directory.schema_migrations": nil,
+		"directory.routes": {"kind", "key", "state", businessAccount}, "directory.schema_migrations": nil,
 		"river.river_job":    {"args", "attempted_by", "errors", "kind", "metadata", "queue", "tags", "unique_key"},
 		"river.river_leader": {"leader_id", "name"}, "river.river_migration": {"line"},
 		"river.river_notification": {"payload", "topic"}, "river.river_queue": {"name", "metadata"},

@@ -76,7 +76,19 @@ func (o *tenant) history(t *testing.T, sql *pgx.Conn, from time.Time, size int) 
 }
 
 // slowest keeps how long the longest statement took.
-type slowest struct{ nanos atomic.Int64 }
+type slowest struct {
+	mu   sync.Mutex
+	took time.Duration
+}
+
+// reset returns the time of the longest statement so far, and begins anew.
+func (s *slowest) reset() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := s.took
+	s.took = 0
+	return took
+}
 
 type beganKey struct{}
 
@@ -86,9 +98,9 @@ func (s *slowest) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (s *slowest) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	if began, is := ctx.Value(beganKey{}).(time.Time); is {
-		took := time.Since(began).Nanoseconds()
-		for last := s.nanos.Load(); took > last && !s.nanos.CompareAndSwap(last, took); last = s.nanos.Load() {
-		}
+		s.mu.Lock()
+		s.took = max(s.took, time.Since(began))
+		s.mu.Unlock()
 	}
 }
 
@@ -182,7 +194,7 @@ func TestRetention_MillionsExpire_LiveTrafficUndisturbed(t *testing.T) { //nolin
 	}
 	capacity := load(span(proof.Sized(100*time.Millisecond, 5*time.Second)), t, 0, live, expiring).rate
 	quiet := load(span(proof.Sized(200*time.Millisecond, 20*time.Second)), t, 0.3*capacity, live, expiring)
-	f.live.nanos.Store(0)
+	f.live.reset()
 	ctx, ended := context.WithCancel(t.Context())
 	var during measured
 	var measuring sync.WaitGroup
@@ -193,7 +205,7 @@ func TestRetention_MillionsExpire_LiveTrafficUndisturbed(t *testing.T) { //nolin
 	took := time.Since(began)
 	ended()
 	measuring.Wait()
-	slow := time.Duration(f.live.nanos.Load())
+	slow := f.live.reset()
 	t.Logf("%d messages expired in %s (%.0f/s); capacity %.0f/s; p99 before %s at %.0f/s, meanwhile %s at %.0f/s; slowest statement %s",
 		size, took.Round(time.Millisecond), float64(size)/took.Seconds(), capacity, quiet.p99, quiet.rate, during.p99, during.rate, slow)
 	for _, one := range []*tenant{expiring, dropped} {
