@@ -37,7 +37,7 @@ test: ## Run the tests of packages that changed since the last run
 race: export CGO_ENABLED := 1
 race: ## Run all tests under the race detector, and write their results to .bin/tests.json
 	go build -race ./...
-	scripts/test-postgres.sh $$(scripts/tool.sh gotestsum) --format=pkgname --jsonfile-timing-events=.bin/tests.json -- \
+	scripts/test-postgres.sh $$(scripts/tool.sh gotestsum) --format=pkgname-and-test-fails --jsonfile-timing-events=.bin/tests.json -- \
 		-race -vet=off -p=$(RACE_PACKAGES) -parallel=$(RACE_TESTS) -count=1 -timeout=20m ./...
 
 conformance: ## Check docs/conformance.md against the results of make race

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +40,9 @@ func (f *apiFlags) client(p *program, stdin io.Reader) (*apiClient, error) {
 	if err != nil || parsed.Host == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
 		return nil, fmt.Errorf("--url: %q is not a URL such as %s", base, defaultURL)
 	}
+	if !strings.HasSuffix(strings.TrimSuffix(base, "/"), "/v1") {
+		return nil, fmt.Errorf("--url: %q must end in /v1, as in %s", base, defaultURL)
+	}
 	key := p.environment["PARLEY_KEY"]
 	if f.keyFile != "" {
 		file := secretFlags{file: f.keyFile, flag: "--key-file"}
@@ -62,10 +66,12 @@ type apiClient struct {
 
 // apiError is a refusal of the API.
 type apiError struct {
-	Status  int    `json:"-"`
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Param   string `json:"param"`
+	Status int `json:"-"`
+	// RetryAfter is how long the API asks to wait; zero if it does not.
+	RetryAfter time.Duration `json:"-"`
+	Code       string        `json:"code"`
+	Message    string        `json:"message"`
+	Param      string        `json:"param"`
 }
 
 func (e *apiError) Error() string {
@@ -88,7 +94,7 @@ func (c *apiClient) call(ctx context.Context, method, path string, body, into an
 
 // whole is call for an answer that is decoded whole: a page of a list.
 func (c *apiClient) whole(ctx context.Context, method, path string, body, into any) error {
-	status, answer, err := sendJSON(ctx, c.http, method, c.base+path, c.key, body)
+	status, header, answer, err := sendJSON(ctx, c.http, method, c.base+path, c.key, body)
 	if err != nil {
 		return err
 	}
@@ -102,22 +108,27 @@ func (c *apiClient) whole(ctx context.Context, method, path string, body, into a
 		return fmt.Errorf("%s%s answered %d, not as the API does: is it the address of Parley, with /v1?", c.base, path, status)
 	}
 	refused.Error.Status = status
+	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil {
+		refused.Error.RetryAfter = time.Duration(seconds) * time.Second
+	}
 	return refused.Error
 }
 
 // sendJSON sends a request with a JSON body, unless that is nil.
-func sendJSON(ctx context.Context, client *http.Client, method, address, key string, body any) (status int, answer []byte, err error) {
+func sendJSON(ctx context.Context, client *http.Client, method, address, key string, body any) (
+	status int, header http.Header, answer []byte, err error,
+) {
 	var content io.Reader = http.NoBody
 	if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 		content = bytes.NewReader(encoded)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -127,9 +138,9 @@ func sendJSON(ctx context.Context, client *http.Client, method, address, key str
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	return response.StatusCode, answer, err
+	return response.StatusCode, response.Header, answer, err
 }

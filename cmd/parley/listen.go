@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +39,7 @@ func (p *program) listenCommand() *cobra.Command {
 to your program, signed with the secret that it prints.
 
 If Parley cannot reach this machine, it reads the deliveries by the API instead, and says so. These are passed on
-once: an answer other than 2xx is shown and not tried again.
+once: an answer other than 2xx is shown and not tried again. The subscription of one that was killed is removed by the next.
 
 Type the number of an event and Enter to see its body.`,
 		Args: cobra.NoArgs,
@@ -93,14 +95,19 @@ func (l *listening) run(ctx context.Context, stdin io.Reader) error {
 	if err := receiver.check(); err != nil {
 		return err
 	}
-	go shown.recall(stdin)
-	if !l.poll && loopback(l.api.host) {
-		reached, err := l.receive(ctx, receiver)
-		if reached || err != nil {
-			return err
-		}
+	if !l.asJSON {
+		go shown.recall(stdin)
 	}
-	return l.read(ctx, receiver)
+	switch {
+	case l.poll:
+		return l.read(ctx, receiver, "")
+	case !loopback(l.api.host):
+		return l.read(ctx, receiver, l.api.host+" is another machine.")
+	}
+	if reached, err := l.receive(ctx, receiver); reached || err != nil {
+		return err
+	}
+	return l.read(ctx, receiver, "Parley cannot reach this machine.")
 }
 
 // receive has deliveries posted to this machine until the context ends. It returns false if Parley cannot reach it.
@@ -154,12 +161,47 @@ func (l *listening) probe(ctx context.Context, made subscription, probe *probed)
 
 // subscribe makes the subscription.
 func (l *listening) subscribe(ctx context.Context, address string) (made subscription, err error) {
-	draft := map[string]any{"url": address, "events": l.events, "description": "parley listen on " + hostname()}
+	l.removeLeftovers(ctx)
+	draft := map[string]any{"url": address, "events": l.events, "description": leftBy() + strconv.Itoa(os.Getpid())}
 	if len(l.numbers) > 0 {
 		draft["phone_number_ids"] = l.numbers
 	}
 	err = l.api.call(ctx, http.MethodPost, subscriptionsPath, draft, &made)
 	return made, err
+}
+
+// leftBy begins the description of each subscription of this machine. Its end is the number of the process.
+func leftBy() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "this machine"
+	}
+	return "parley listen on " + name + ", process "
+}
+
+// removeLeftovers removes the subscriptions of processes of this machine that were killed. It is a help only: what fails here
+// fails again, and is reported, when the subscription is made.
+func (l *listening) removeLeftovers(ctx context.Context) {
+	var all []struct {
+		ID          string `json:"id"`
+		Description string `json:"description"`
+	}
+	if l.api.call(ctx, http.MethodGet, subscriptionsPath+"?limit=100", nil, &all) != nil {
+		return
+	}
+	for _, one := range all {
+		number, ours := strings.CutPrefix(one.Description, leftBy())
+		process, err := strconv.Atoi(number)
+		if ours && err == nil && !runs(process) {
+			l.unsubscribe(ctx, subscription{ID: one.ID})
+		}
+	}
+}
+
+// runs tells whether a process of this machine runs.
+func runs(id int) bool {
+	process, err := os.FindProcess(id)
+	return err == nil && !errors.Is(process.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // unsubscribe removes the subscription, also after the context has ended.
@@ -177,15 +219,7 @@ func (l *listening) announce(how string, made subscription) {
 		forwards = "\nforwarding to: " + l.forwardTo
 	}
 	fmt.Fprintf(l.stderr, "%s\nsubscription: %s\nsigning secret: %s%s\nEnd with Ctrl-C; that removes the subscription.\n\n",
-		how, made.ID, made.Secret, forwards)
-}
-
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "this machine"
-	}
-	return name
+		strings.TrimSpace(how), made.ID, made.Secret, forwards)
 }
 
 func loopback(host string) bool {

@@ -40,10 +40,12 @@ type eventBody struct {
 
 type gistMessage struct {
 	From string `json:"from"`
-	To   string `json:"to"`
-	Type string `json:"type"`
-	Body string `json:"body"`
-	Text struct {
+	// FromUser is the sender's id, also if the phone number is hidden.
+	FromUser string `json:"from_user_id"`
+	To       string `json:"to"`
+	Type     string `json:"type"`
+	Body     string `json:"body"`
+	Text     struct {
 		Body string `json:"body"`
 	} `json:"text"`
 }
@@ -63,7 +65,7 @@ func gist(body []byte) string {
 	for _, entry := range event.Entry {
 		for _, change := range entry.Changes {
 			for _, message := range change.Value.Messages {
-				return words("from "+message.From, message.Type, quoted(message.Text.Body))
+				return words("from "+cmp.Or(message.From, message.FromUser), message.Type, quoted(message.Text.Body))
 			}
 			for _, status := range change.Value.Statuses {
 				failure := ""

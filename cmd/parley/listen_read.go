@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/webhooks"
 	"github.com/parley-chat/parley/internal/platform/clock"
-	"github.com/parley-chat/parley/internal/platform/signature"
 )
 
 const (
@@ -34,7 +36,7 @@ type delivery struct {
 
 // read reads deliveries by the API until the context ends. Their subscription is paused, so that Parley keeps them and
 // posts none.
-func (l *listening) read(ctx context.Context, receiver *localReceiver) error {
+func (l *listening) read(ctx context.Context, receiver *localReceiver, why string) error {
 	made, err := l.subscribe(ctx, neverCalled)
 	if err != nil {
 		return err
@@ -45,42 +47,55 @@ func (l *listening) read(ctx context.Context, receiver *localReceiver) error {
 		return err
 	}
 	receiver.secrets = []string{made.Secret}
-	l.announce("Parley cannot reach this machine: its deliveries are read by the API, every second.", made)
-	since, seen := made.CreatedAt.Add(-lateBy), map[string]time.Time{}
-	for tick := time.NewTicker(readEvery); ; {
-		fresh, err := l.fresh(ctx, made, since, seen)
-		if err != nil && ctx.Err() == nil {
-			fmt.Fprintf(l.stderr, "cannot read deliveries, trying again: %v\n", err)
-		}
-		for _, one := range fresh {
-			if err := l.pass(ctx, receiver, made, one); err != nil {
-				if ctx.Err() == nil {
-					fmt.Fprintf(l.stderr, "%s could not be read, trying again: %v\n", one.ID, err)
+	l.announce(why+" Deliveries are read by the API, every second.", made)
+	read := &reading{since: made.CreatedAt.Add(-lateBy), seen: map[string]time.Time{}}
+	for {
+		wait := readEvery
+		if err := l.readOnce(ctx, receiver, made, read); err != nil && ctx.Err() == nil {
+			if refused, ok := errors.AsType[*apiError](err); ok {
+				if refused.Status == http.StatusUnauthorized {
+					return err
 				}
-				break
+				wait = max(wait, refused.RetryAfter)
 			}
-			seen[one.ID] = one.CreatedAt
-			if late := one.CreatedAt.Add(-lateBy); late.After(since) {
-				since = late
-			}
-		}
-		for id, at := range seen {
-			if at.Before(since) {
-				delete(seen, id)
-			}
+			fmt.Fprintf(l.stderr, "cannot read deliveries, trying again in %s: %v\n", wait, err)
 		}
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return nil
-		case <-tick.C:
+		case <-time.After(wait):
 		}
 	}
 }
 
-// fresh returns the deliveries that were not passed on yet, oldest first.
-func (l *listening) fresh(ctx context.Context, of subscription, since time.Time, seen map[string]time.Time) (fresh []delivery, err error) {
-	query := url.Values{"subscription_id": {of.ID}, "limit": {"100"}, "created_after": {clock.Stamp(since).String()}}
+// reading is how far deliveries were read: those since a time are looked at, except for those that were seen.
+type reading struct {
+	since time.Time
+	seen  map[string]time.Time
+}
+
+// readOnce passes on what is new, oldest first. What it could not read is new the next time.
+func (l *listening) readOnce(ctx context.Context, receiver *localReceiver, made subscription, read *reading) error {
+	fresh, err := l.fresh(ctx, made, read)
+	if err != nil {
+		return err
+	}
+	for _, one := range fresh {
+		if err := l.pass(ctx, receiver, made, one); err != nil {
+			return err
+		}
+		read.seen[one.ID] = one.CreatedAt
+		if late := one.CreatedAt.Add(-lateBy); late.After(read.since) {
+			read.since = late
+		}
+	}
+	maps.DeleteFunc(read.seen, func(_ string, at time.Time) bool { return at.Before(read.since) })
+	return nil
+}
+
+// fresh returns the deliveries that were not passed on yet, oldest first. It reads up to the first page on which none is new.
+func (l *listening) fresh(ctx context.Context, of subscription, read *reading) (fresh []delivery, err error) {
+	query := url.Values{"subscription_id": {of.ID}, "limit": {"100"}, "created_after": {clock.Stamp(read.since).String()}}
 	for more := true; more; {
 		var page struct {
 			Data       []delivery `json:"data"`
@@ -90,12 +105,13 @@ func (l *listening) fresh(ctx context.Context, of subscription, since time.Time,
 		if err := l.api.whole(ctx, http.MethodGet, "/webhook_deliveries?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
+		before := len(fresh)
 		for _, one := range page.Data {
-			if _, passed := seen[one.ID]; !passed {
+			if _, passed := read.seen[one.ID]; !passed {
 				fresh = append(fresh, one)
 			}
 		}
-		more = page.HasMore
+		more = page.HasMore && (len(page.Data) == 0 || len(fresh) > before)
 		query.Set("cursor", page.NextCursor)
 	}
 	slices.Reverse(fresh)
@@ -111,23 +127,16 @@ func (l *listening) pass(ctx context.Context, receiver *localReceiver, of subscr
 	if err != nil {
 		return err
 	}
-	request.Header = http.Header{
-		"Content-Type":      {"application/json"},
-		"X-Svc-Source":      {events.Type(one.EventType).Source()},
-		"X-Svc-Event":       {one.EventType},
-		"X-Svc-Event-Id":    {one.EventID},
-		"X-Svc-Event-Uid":   {one.EventUID},
-		"X-Svc-Delivery-Id": {one.ID},
-		"X-Svc-Attempt":     {"1"},
-		signature.Header:    {signature.Sign(receiver.clock.Now(), one.Payload, of.Secret)},
-	}
-	receiver.ServeHTTP(&unread{header: http.Header{}}, request)
+	request.Header = webhooks.Posted{
+		Type: events.Type(one.EventType), EventID: one.EventID, EventUID: one.EventUID, DeliveryID: one.ID, Attempt: 1, Body: one.Payload,
+	}.Header(receiver.clock.Now(), of.Secret)
+	receiver.ServeHTTP(&noAnswer{header: http.Header{}}, request)
 	return nil
 }
 
-// unread is the answer to a delivery that nobody waits for.
-type unread struct{ header http.Header }
+// noAnswer takes the answer to a delivery, for which nobody waits.
+type noAnswer struct{ header http.Header }
 
-func (u *unread) Header() http.Header            { return u.header }
-func (u *unread) Write(text []byte) (int, error) { return len(text), nil }
-func (u *unread) WriteHeader(int)                {}
+func (a *noAnswer) Header() http.Header            { return a.header }
+func (a *noAnswer) Write(text []byte) (int, error) { return len(text), nil }
+func (a *noAnswer) WriteHeader(int)                {}

@@ -104,7 +104,7 @@ func (t *triggering) run(ctx context.Context, chosen trigger) error {
 
 // sim calls the control API of the simulator.
 func (t *triggering) sim(ctx context.Context, path string, body fields) (answer fields, err error) {
-	status, content, err := sendJSON(ctx, t.http, http.MethodPost, t.simulator+"/sim/"+path, "", body)
+	status, _, content, err := sendJSON(ctx, t.http, http.MethodPost, t.simulator+"/sim/"+path, "", body)
 	if err != nil {
 		return nil, fmt.Errorf("the simulator does not answer at %s; name it with --simulator or PARLEY_PHONE: %w", t.simulator, err)
 	}

@@ -21,7 +21,7 @@ func triggers() []trigger {
 		inbound("message.received.location", "a person sends a location", "location"),
 		inbound("message.received.contacts", "a person sends a contact card", "contacts"),
 		inbound("message.received.unsupported", "a person sends what the network does not pass on", "unsupported"),
-		{"message.received.reaction", "a person writes, then reacts to the own message", (*triggering).reaction},
+		{"message.received.reaction", "a person writes, then reacts to that message", (*triggering).reaction},
 		{"message.status", "the business sends a text; it is sent, delivered and read", (*triggering).send},
 		{"message.status.failed", "the business sends a text outside of the 24-hour window", (*triggering).failedSend},
 		{"message.sent", "the business sends a text", (*triggering).send},
@@ -102,7 +102,7 @@ func (t *triggering) edit(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s wrote %s and changed it", t.person, id), err
 }
 
-// conversation is that of the person, who writes first if there is none.
+// conversation is that of the person, who writes first so that there is one.
 func (t *triggering) conversation(ctx context.Context) (id string, err error) {
 	contact, err := t.contact(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *triggering) conversation(ctx context.Context) (id string, err error) {
 	return id, err
 }
 
-// contact is that of the person, who writes first if there is none.
+// contact is that of the person, who writes first so that there is one.
 func (t *triggering) contact(ctx context.Context) (id string, err error) {
 	if _, err := t.writesText(ctx); err != nil {
 		return "", err
@@ -177,7 +177,7 @@ func (t *triggering) stranger(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t.person = fmt.Sprintf("+1555011%04d", digits.Int64()%10_000)
+	t.person = fmt.Sprintf("+15551%06d", digits.Int64())
 	id, err := t.writesText(ctx)
 	return fmt.Sprintf("%s wrote %s for the first time", t.person, id), err
 }
@@ -200,7 +200,7 @@ func (t *triggering) renumber(ctx context.Context) (string, error) {
 	if _, err := t.knownContact(ctx); err != nil {
 		return "", err
 	}
-	after := strings.Replace(before, "+1555011", "+1555012", 1)
+	after := strings.Replace(before, "+15551", "+15553", 1)
 	_, err := t.sim(ctx, "system", fields{
 		numberField: t.number, "from": strings.TrimPrefix(before, "+"),
 		"type": "user_changed_number", "new_phone": strings.TrimPrefix(after, "+"),

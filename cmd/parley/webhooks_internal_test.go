@@ -201,7 +201,7 @@ func TestWebhooksVerify_UnreadableFlags_Fails(t *testing.T) {
 		"--original":       {"--header", "x", "--secret", "x", "--original", "/nonexistent"},
 		"--secret-file P":  {"--header", "x"},
 		"--secret-file: o": {"--header", "x", "--secret-file", "/nonexistent"},
-		"has no secret":    {"--header", "x", "--secret-file", os.DevNull},
+		"is empty":         {"--header", "x", "--secret-file", os.DevNull},
 		"only one of":      {"--header", "x", "--secret-file", "-", "--body", "-"},
 		`"header"`:         {"--secret", "x"},
 		"needs a comman":   nil,

@@ -50,7 +50,7 @@ func (f *secretFlags) read(stdin io.Reader) ([]string, error) {
 	}
 	secrets := strings.Fields(string(text))
 	if len(secrets) == 0 {
-		return nil, fmt.Errorf("%s: %s has no secret", name, f.file)
+		return nil, fmt.Errorf("%s: %s is empty", name, f.file)
 	}
 	return append(f.given, secrets...), nil
 }

@@ -76,9 +76,11 @@ func TestListen_EachTrigger_ReachesTheProgram(t *testing.T) {
 		"PARLEY_URL": ready["base_url"], "PARLEY_KEY": ready["api_key"], "PARLEY_NUMBER": ready["phone_number_id"],
 		"PARLEY_PHONE": ready["simulator_url"],
 	}
+	killed := f.listen(t, settings)
+	killed.Kill()
 	direct, polled := f.listen(t, settings), f.listen(t, settings, "--poll")
 	require.Contains(t, direct.Log(t), "Parley posts events to this machine.")
-	require.Contains(t, polled.Log(t), "Parley cannot reach this machine")
+	require.Contains(t, polled.Log(t), "Deliveries are read by the API, every second.")
 
 	listed := proc.Run(t, settings, "trigger", "--list")
 	require.Equal(t, 0, listed.Code)
@@ -100,6 +102,8 @@ func TestListen_EachTrigger_ReachesTheProgram(t *testing.T) {
 		for i, one := range l.posted {
 			require.NoError(t, signature.Verify(one.Header.Get(signature.Header), l.bodies[i], []string{l.secret}, time.Now(), time.Hour))
 			require.NotEmpty(t, one.Header.Get("X-Svc-Event-Uid"))
+			require.Equal(t, "Parley-Webhooks/1.0", one.Header.Get("User-Agent"))
+			require.Equal(t, strings.HasPrefix(one.Header.Get("X-Svc-Event"), "customer."), one.Header.Get(signature.Header256) != "")
 		}
 		l.mu.Unlock()
 	}

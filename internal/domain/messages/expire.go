@@ -114,9 +114,11 @@ func (s *Service) expire(ctx context.Context, org orgs.ID, after ids.Any, sql st
 		if err := s.conversations.ExpiredTx(ctx, tx, slices.Compact(of), ids.Floor[kind](before).Any()); err != nil {
 			return nil, err
 		}
-		return postgres.Many[ids.Any](ctx, tx, sql, postgres.Args{
+		_, err = tx.Exec(ctx, sql, postgres.Args{
 			"ids": postgres.Each(rows, func(o old) ID { return o.ID }), "first": rows[0].ID, "last": rows[len(rows)-1].ID,
 			"now": s.clock.Now(),
 		})
+		// All that were read, also those that went meanwhile: the walk is over when nothing is left to read.
+		return postgres.Each(rows, func(o old) ids.Any { return o.ID.Any() }), err
 	})
 }

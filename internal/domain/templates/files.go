@@ -123,7 +123,7 @@ func (u *uploads) header(ctx context.Context, at string, component map[string]an
 	return nil
 }
 
-// answersWithin is the service's answersWithin, but in tests.
+// answersWithin is that of the service; tests set a shorter one.
 const answersWithin = 10 * time.Second
 
 // headSize is how much of a file is read to tell its type.

@@ -232,19 +232,35 @@ func (o *outgoing) header(now time.Time) http.Header {
 			active = append(active, secret.Plaintext)
 		}
 	}
+	return Posted{
+		Type: o.EventType, EventID: o.EventKey, EventUID: o.EventID.String(), DeliveryID: o.ID.String(),
+		Attempt: o.AttemptCount + 1, Body: o.Body,
+	}.Header(now, active...)
+}
+
+// Posted is a delivery as it is posted.
+type Posted struct {
+	Type                          events.Type
+	EventID, EventUID, DeliveryID string
+	Attempt                       int
+	Body                          []byte
+}
+
+// Header is that of an attempt, signed by secrets, of which the newest is the last.
+func (p Posted) Header(now time.Time, secrets ...string) http.Header {
 	header := http.Header{
 		"Content-Type":      {"application/json"},
 		"User-Agent":        {"Parley-Webhooks/1.0"},
-		"X-Svc-Source":      {o.EventType.Source()},
-		"X-Svc-Event":       {string(o.EventType)},
-		"X-Svc-Event-Id":    {o.EventKey},
-		"X-Svc-Event-Uid":   {o.EventID.String()},
-		"X-Svc-Delivery-Id": {o.ID.String()},
-		"X-Svc-Attempt":     {strconv.Itoa(o.AttemptCount + 1)},
-		signature.Header:    {signature.Sign(now, o.Body, active...)},
+		"X-Svc-Source":      {p.Type.Source()},
+		"X-Svc-Event":       {string(p.Type)},
+		"X-Svc-Event-Id":    {p.EventID},
+		"X-Svc-Event-Uid":   {p.EventUID},
+		"X-Svc-Delivery-Id": {p.DeliveryID},
+		"X-Svc-Attempt":     {strconv.Itoa(p.Attempt)},
+		signature.Header:    {signature.Sign(now, p.Body, secrets...)},
 	}
-	if strings.HasPrefix(string(o.EventType), "customer.") && len(active) > 0 {
-		header[signature.Header256] = []string{signature.Sign256(o.Body, active[len(active)-1])}
+	if strings.HasPrefix(string(p.Type), "customer.") && len(secrets) > 0 {
+		header[signature.Header256] = []string{signature.Sign256(p.Body, secrets[len(secrets)-1])}
 	}
 	return header
 }

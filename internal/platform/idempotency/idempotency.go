@@ -171,7 +171,8 @@ func (s *Store) Open(found Stored, request Request) (*Answer, error) {
 
 // The lock of the request is taken first, then that of the key. If the first is held, a duplicate
 // is running; its transaction may not have the second yet, so the second must not be tried. If
-// only the second is held, another request with the same key is running. OFFSET 0 keeps the
+// only the second is held, another request with the same key is running, or a duplicate has just committed and
+// gives its locks back one after the other: then its answer is there. OFFSET 0 keeps the
 // planner from merging the subquery, so that the first lock is tried once, and before the second.
 const sqlClaim = `-- locks: idempotency_keys, idempotency_leases
 SELECT request, CASE WHEN request THEN pg_try_advisory_xact_lock(@key) ELSE false END AS key
@@ -205,12 +206,15 @@ func (s *Store) claimTx(ctx context.Context, tx *postgres.Tx, sql string, reques
 		return err
 	case !locked.Request:
 		return errInProgress
-	case !locked.Key:
+	case !locked.Key && len(found.rows) == 0:
 		return errReuse
 	}
 	answer, err := s.Open(found, request)
-	if err == nil && answer != nil {
+	switch {
+	case err == nil && answer != nil:
 		return ErrStored
+	case err == nil && !locked.Key:
+		return errInProgress
 	}
 	return err
 }

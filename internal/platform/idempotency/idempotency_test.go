@@ -1,6 +1,7 @@
 package idempotency_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -53,4 +54,29 @@ func TestStore_ClaimTx_Concurrent_DuplicatesAndOtherRequestsRefused(t *testing.T
 		require.GreaterOrEqual(t, counts[fault.IdempotencyKeyReuse], 3, "%v", counts)
 		require.Zero(t, 5-counts[fault.IdempotencyKeyReuse]-counts[fault.IdempotencyInProgress], "%v", counts)
 	}
+}
+
+// A duplicate that has committed gives its two locks back one after the other. Who comes between sees the lock of the key held,
+// and finds the answer.
+func TestStore_ClaimTx_KeyStillLocked_AnswerFound(t *testing.T) {
+	t.Parallel()
+	ctx, w := t.Context(), factory.New(t)
+	org, _ := w.Org(t)
+	request := idempotency.Request{Org: org, Key: "key", Parts: [][]byte{[]byte("body")}}
+	other := idempotency.Request{Org: org, Key: "key", Parts: [][]byte{[]byte("other")}}
+	claim := func(request idempotency.Request, then func(*postgres.Tx) error) error {
+		_, err := postgres.InTx(ctx, w.DB, org, func(tx *postgres.Tx) (bool, error) {
+			err := w.Idempotency.ClaimTx(ctx, tx, request)
+			return true, errors.Join(err, then(tx))
+		})
+		return err
+	}
+	require.NoError(t, claim(request, func(tx *postgres.Tx) error {
+		return w.Idempotency.KeepTx(ctx, tx, request, idempotency.Answer{Status: 201})
+	}))
+	// The other request is refused, and holds the lock of the key until its transaction ends.
+	require.Error(t, claim(other, func(*postgres.Tx) error {
+		require.ErrorIs(t, claim(request, func(*postgres.Tx) error { return nil }), idempotency.ErrStored)
+		return nil
+	}))
 }

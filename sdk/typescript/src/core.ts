@@ -64,11 +64,11 @@ export class Core {
       timeoutMs: 30_000,
       maxRetries: 4,
       maxElapsedMs: 60_000,
-      fetch: globalThis.fetch,
+      fetch: (input, init) => globalThis.fetch(input, init),
       now: () => performance.now(),
       sleep: pause,
       random: Math.random,
-      ...settings,
+      ...given(settings),
       baseUrl: baseUrl.replace(/\/+$/, ""),
     };
   }
@@ -163,6 +163,11 @@ export interface Page<T> {
   data: T[];
   has_more: boolean;
   next_cursor: string | null;
+}
+
+/** The settings that have a value: one that is undefined keeps its default. */
+function given(settings: Settings): Settings {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as unknown as Settings;
 }
 
 /** A list of the API: `for await` goes over all items; pages are fetched as they are needed. */

@@ -1,4 +1,4 @@
-"""The errors that this SDK raises. All are ParleyError."""
+"""The errors that this SDK raises. All are ParleyError; a wrong argument is a ValueError."""
 
 from __future__ import annotations
 
