@@ -55,7 +55,7 @@ func inbound(name, says, kind string) trigger {
 }
 
 func (t *triggering) reaction(ctx context.Context) (string, error) {
-	id, err := t.writesText(ctx)
+	id, err := t.knownText(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +83,7 @@ func (t *triggering) echo(ctx context.Context) (string, error) {
 }
 
 func (t *triggering) revoke(ctx context.Context) (string, error) {
-	id, err := t.writesText(ctx)
+	id, err := t.knownText(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -92,7 +92,7 @@ func (t *triggering) revoke(ctx context.Context) (string, error) {
 }
 
 func (t *triggering) edit(ctx context.Context) (string, error) {
-	id, err := t.writesText(ctx)
+	id, err := t.knownText(ctx)
 	if err != nil {
 		return "", err
 	}

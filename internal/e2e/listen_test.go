@@ -95,6 +95,7 @@ func TestListen_EachTrigger_ReachesTheProgram(t *testing.T) {
 		require.Contains(t, names, string(one))
 	}
 	for how, l := range map[string]listened{"posted": direct, "read": polled} {
+		t.Cleanup(func() { t.Logf("%s: %v", how, l.types()) })
 		proc.Eventually(t, proc.Patience, how+": every type of event", func() bool {
 			return len(l.types()) == len(events.Catalogue()) && l.types()["message.received"] >= 9
 		})
