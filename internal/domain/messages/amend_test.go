@@ -3,6 +3,7 @@ package messages_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,10 @@ func TestReceive_Revoke_ByContactAndByBusiness(t *testing.T) {
 			s.echo("wamid.4", "revoke", fields{"original_message_id": "wamid.2"}),
 			s.said("wamid.5", "revoke", fields{"original_message_id": "wamid.unknown"}))
 	}
+	require.Equal(t, 1, s.parked(t))
+	s.Clock.Move(15 * time.Minute)
+	require.Equal(t, 1, s.release(t))
+	require.Zero(t, s.parked(t))
 	for _, id := range []string{"wamid.1", "wamid.2"} {
 		require.True(t, s.byID(t, id).IsRevoked, id)
 	}
@@ -66,6 +71,8 @@ func TestReceive_EditWithoutContentOrOriginal_IsAMessage(t *testing.T) {
 	s.receive(t, s.text("wamid.1", "Hello"))
 	for range 2 {
 		s.receive(t, s.edit("wamid.2", "wamid.1", ""), s.edit("wamid.3", "wamid.unknown", "Later"))
+		s.Clock.Move(15 * time.Minute)
+		s.release(t)
 	}
 	require.Equal(t, "unsupported", s.byID(t, "wamid.2").Type)
 	require.JSONEq(t, `{"type":"edit"}`, string(s.byID(t, "wamid.2").Content))
@@ -90,4 +97,77 @@ func TestReceive_AmendedByAnother_ChangesNothing(t *testing.T) {
 	s.receive(t, s.edit("wamid.edit.3", "wamid.2", "Tampered"))
 	require.NotContains(t, string(s.byID(t, "wamid.2").Content), "Tampered", "a contact cannot edit what the business wrote")
 	require.Zero(t, s.countEvents(t, "message.edited")+s.countEvents(t, "message.revoked"))
+}
+
+// TestReceive_AmendedBeforeItArrives_SameInAnyOrder receives a message, two edits and a revocation, each in a callback of
+// its own and twice, in every order.
+func TestReceive_AmendedBeforeItArrives_SameInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for name, say := range map[string]func(s *fixture, id, kind string, content fields) item{
+		"by a contact":     func(s *fixture, id, kind string, content fields) item { return s.said(id, kind, content) },
+		"in the phone app": func(s *fixture, id, kind string, content fields) item { return s.echo(id, kind, content) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newIdleFixture(t)
+			for i, order := range orders(4) {
+				id := func(part string) string { return fmt.Sprint("wamid.", i, ".", part) }
+				edit := func(part, body string) item {
+					s.Clock.Move(time.Second)
+					return say(s, id(part), "edit", fields{
+						"original_message_id": id("message"), "message": fields{"type": "text", "text": fields{"body": body}},
+					})
+				}
+				items := []item{
+					say(s, id("message"), "text", fields{"body": "Helo"}), edit("first", "Hell"), edit("second", "Hello"),
+					say(s, id("revoke"), "revoke", fields{"original_message_id": id("message")}),
+				}
+				for _, at := range order {
+					s.receive(t, items[at])
+					s.receive(t, items[at])
+				}
+				s.Clock.Move(20 * time.Second)
+				s.release(t)
+				message := s.byID(t, id("message"))
+				require.JSONEq(t, `{"body":"Hello"}`, string(message.Content), "order %v", order)
+				require.True(t, message.IsRevoked, "order %v", order)
+				require.Len(t, s.all(t), i+1, "order %v", order)
+				require.Zero(t, s.parked(t))
+			}
+			if name == "by a contact" {
+				require.Equal(t, 2*len(orders(4)), s.countEvents(t, "message.edited"))
+				require.Equal(t, len(orders(4)), s.countEvents(t, "message.revoked"))
+			}
+		})
+	}
+}
+
+// orders are all orders of the numbers below count.
+func orders(count int) (all [][]int) {
+	if count == 0 {
+		return [][]int{nil}
+	}
+	for _, one := range orders(count - 1) {
+		for at := range count {
+			all = append(all, slices.Insert(slices.Clone(one), at, count-1))
+		}
+	}
+	return all
+}
+
+// TestReceive_AmendedBeforeItArrives_LookedForUntilTheEnd has the message come minutes after its revocation.
+func TestReceive_AmendedBeforeItArrives_LookedForUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.said("wamid.2", "revoke", fields{"original_message_id": "wamid.1"}))
+	for range 40 {
+		s.Clock.Move(20 * time.Second)
+		require.Zero(t, s.release(t))
+	}
+	s.receive(t, s.text("wamid.1", "Hello"))
+	require.False(t, s.byID(t, "wamid.1").IsRevoked)
+	s.Clock.Move(20 * time.Second)
+	require.Equal(t, 1, s.release(t))
+	require.True(t, s.byID(t, "wamid.1").IsRevoked)
+	require.Equal(t, 1, s.countEvents(t, "message.revoked"))
 }

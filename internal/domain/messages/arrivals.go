@@ -32,6 +32,8 @@ type batch struct {
 	said []*arrival
 	// amended are messages that their author changed or deleted.
 	amended []*amendment
+	// early are amendments whose message is not known yet.
+	early []*amendment
 	// notices are sightings from changes of identity and from marketing preferences.
 	notices  []contacts.Sighting
 	statuses []*notified
@@ -146,8 +148,8 @@ func (b *batch) peopleTx(ctx context.Context, tx *postgres.Tx) error {
 	return b.threadsTx(ctx, tx)
 }
 
-// onlyNewTx leaves out the messages and amendments that are stored already. An edit whose original is
-// unknown, or whose content the provider withholds, becomes a message of its own.
+// onlyNewTx leaves out the messages and amendments that are stored already, and those that wait for their message.
+// An edit whose content the provider withholds, or whose message did not come in time, becomes a message of its own.
 func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 	if len(b.said)+len(b.amended) == 0 {
 		return nil
@@ -184,8 +186,11 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 		if arrived := inBatch[one.original()]; arrived != nil {
 			original, stored = arrived.message.ID, true
 		}
+		withheld := one.edit != nil && len(one.edit.Content) == 0
 		switch {
-		case one.edit != nil && (!stored || len(one.edit.Content) == 0):
+		case !stored && !withheld && b.waitsOn(one):
+			b.early = append(b.early, one)
+		case withheld || !stored && one.edit != nil:
 			if said := b.editAlone(one); said != nil && !b.add(said) {
 				b.s.logger.InfoContext(ctx, "messages.edit_without_contact", "org", tx.Org(), "account", b.account.ID)
 			}
@@ -224,6 +229,9 @@ func (b *batch) messagesTx(ctx context.Context, tx *postgres.Tx) error {
 		return err
 	}
 	if err := book.applyAll(b.statuses, book.park); err != nil {
+		return err
+	}
+	if err := book.parkAmendments(b.early); err != nil {
 		return err
 	}
 	return book.writeTx(ctx, tx)

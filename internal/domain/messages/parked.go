@@ -68,8 +68,8 @@ func (s *Service) parse(ctx context.Context, rows []parked) []*waiting {
 
 // ReleaseParked looks again for the messages of parked statuses: once soon, because a status and the
 // answer with its id may have been committed at the same time, and once in the end. What is unknown
-// then is announced without a message. It returns how many statuses wait no more. Every process that
-// does background work calls it every 20 s.
+// then is announced without a message. Parked edits and revocations are released too. It returns how
+// many rows wait no more. Every process that does background work calls it every 20 s.
 func (s *Service) ReleaseParked(ctx context.Context) (released int, err error) {
 	numbers, err := overdueNumbers(ctx, s.work, s.clock.Now())
 	if err != nil {
@@ -80,6 +80,11 @@ func (s *Service) ReleaseParked(ctx context.Context) (released int, err error) {
 		count, err := postgres.InTx(ctx, s.work, one.OrgID, func(tx *postgres.Tx) (int, error) {
 			return s.releaseTx(ctx, tx, one.AccountID)
 		})
+		if err == nil && one.Amended {
+			var amended int
+			amended, err = s.releaseAmendments(ctx, one)
+			count += amended
+		}
 		if code := fault.Of(err); code == fault.ServiceUnavailable || code == fault.ResourceNotFound {
 			continue // the organization is being moved, or the number is purged
 		}
@@ -100,7 +105,7 @@ func (s *Service) releaseTx(ctx context.Context, tx *postgres.Tx, of accounts.ID
 		return 0, err
 	}
 	b := newBook(s, account)
-	rows, err := overdueOf(ctx, tx, of, b.now)
+	rows, err := overdueOf(ctx, tx, of, false, b.now)
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +115,8 @@ func (s *Service) releaseTx(ctx context.Context, tx *postgres.Tx, of accounts.ID
 		return 0, err
 	}
 	taken, err := takeOverdue(ctx, tx, postgres.Each(all, func(w *waiting) ended {
-		return ended{row: w.row, over: w.unreadable || w.of != nil || b.now.Sub(w.row.ID.CreatedAt()) >= parkedFor}
+		over := w.unreadable || w.of != nil || w.row.over(b.now)
+		return ended{row: w.row, over: over, due: w.row.ID.CreatedAt().Add(parkedFor)}
 	}))
 	if err != nil {
 		return 0, err

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// parkedFor is how long a status waits for its message. firstLook is when its message is looked for
-	// again the first time.
+	// parkedFor is how long a status, an edit or a revocation waits for its message. firstLook is when the
+	// message of a status is looked for again the first time; that of an edit or a revocation is looked for
+	// at this interval.
 	parkedFor = 15 * time.Minute
 	firstLook = 20 * time.Second
 )
@@ -21,20 +22,28 @@ type parkedKind struct{}
 
 func (parkedKind) Prefix() string { return "prk_" }
 
-// parked is a status whose message is not known.
+// parked is a status, an edit or a revocation whose message is not known.
 type parked struct {
 	ProviderID string
 	ID         ids.Public[parkedKind]
 	Body       []byte
 
+	// status is the second part of the key: the status, or amendPrefix and what the amendment is.
 	status string
 }
+
+// over tells that the time to wait has ended.
+func (p *parked) over(now time.Time) bool { return now.Sub(p.ID.CreatedAt()) >= parkedFor }
+
+// amendPrefix begins the column status of edits and revocations. No status of the provider contains a space.
+const amendPrefix = "amend "
 
 const sqlTakeParked = `
 WITH taken AS (
     DELETE FROM parked_statuses
     WHERE org_id = @org_id
       AND provider_id = ANY (@provider_ids)
+      AND NOT starts_with(status, '` + amendPrefix + `')
     RETURNING provider_id, id, body
 )
 SELECT provider_id, id, body FROM taken ORDER BY id`
@@ -45,7 +54,7 @@ func takeParked(ctx context.Context, tx *postgres.Tx, providerIDs []string) ([]p
 }
 
 const sqlOverdueNumbers = `
-SELECT org_id, account_id
+SELECT org_id, account_id, bool_or(starts_with(status, '` + amendPrefix + `')) AS amended
 FROM parked_statuses
 WHERE due_at <= @now
 GROUP BY org_id, account_id
@@ -55,6 +64,8 @@ LIMIT 100`
 type number struct {
 	OrgID     orgs.ID
 	AccountID accounts.ID
+	// Amended tells that edits or revocations are among what is overdue.
+	Amended bool
 }
 
 func overdueNumbers(ctx context.Context, db *postgres.DB, now time.Time) ([]number, error) {
@@ -67,20 +78,23 @@ FROM parked_statuses
 WHERE org_id = @org_id
   AND account_id = @account_id
   AND due_at <= @now
+  AND starts_with(status, '` + amendPrefix + `') = @amended
 ORDER BY id
 LIMIT 500`
 
-func overdueOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, now time.Time) ([]parked, error) {
-	return postgres.Many[parked](ctx, tx, sqlOverdueOf, postgres.Args{argAccount: of, "now": now})
+// overdueOf returns the overdue edits and revocations of a number, or its overdue statuses.
+func overdueOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, amended bool, now time.Time) ([]parked, error) {
+	return postgres.Many[parked](ctx, tx, sqlOverdueOf, postgres.Args{argAccount: of, "amended": amended, "now": now})
 }
 
-// ended is a parked status that was looked at, and whether it waits no more.
+// ended is a parked row that was looked at, and whether it waits no more.
 type ended struct {
 	row  parked
 	over bool
+	// due is when the row is looked at again, if it is not over.
+	due time.Time
 }
 
-// Rows that are not over wait until the end of their time.
 const sqlTakeOverdue = `
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(@provider_ids::text[], @ids::uuid[], @over::boolean[], @due::timestamptz[])
@@ -96,13 +110,13 @@ USING given g
 WHERE p.org_id = @org_id AND p.provider_id = g.provider_id AND p.id = g.id AND g.over
 RETURNING p.id`
 
-// takeOverdue takes the statuses that are over. One that another transaction has taken is not returned.
+// takeOverdue takes the rows that are over. One that another transaction has taken is not returned.
 func takeOverdue(ctx context.Context, tx *postgres.Tx, all []ended) (map[ids.Public[parkedKind]]bool, error) {
 	taken, err := postgres.Many[ids.Public[parkedKind]](ctx, tx, sqlTakeOverdue, postgres.Columns(all,
 		postgres.Col("provider_ids", func(e ended) string { return e.row.ProviderID }),
 		postgres.Col("ids", func(e ended) ids.Public[parkedKind] { return e.row.ID }),
 		postgres.Col("over", func(e ended) bool { return e.over }),
-		postgres.Col("due", func(e ended) time.Time { return e.row.ID.CreatedAt().Add(parkedFor) })))
+		postgres.Col("due", func(e ended) time.Time { return e.due })))
 	found := make(map[ids.Public[parkedKind]]bool, len(taken))
 	for _, id := range taken {
 		found[id] = true
