@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plays the cases of sdk/testdata in each SDK, checks the packages, and runs the examples of the SDKs
-# against `parley dev` on a scratch database.
+# Plays the cases of sdk/testdata in each SDK, checks the packages, and runs the examples of the SDKs and the
+# code of their READMEs against `parley dev` on a scratch database.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ cleanup() {
     { kill "$process" && wait "$process"; } 2>/dev/null || true
   done
   psql -qd "$server" -c "DROP DATABASE IF EXISTS $database WITH (FORCE)" >/dev/null
-  rm -rf "$scratch"
+  rm -rf "$scratch" sdk/go/.readme
 }
 trap cleanup EXIT
 
@@ -87,6 +87,38 @@ quickstart() {
   echo "sdk: the quickstart in $name sent a message and received a verified webhook"
 }
 
+# Runs the code blocks of a README, inserted into the program of sdk/testdata/readme that has their variables.
+readme() {
+  local name=$1 mark=$2 file=$3
+  sed -n '/^```'"$mark"'$/,/^```$/{/^```/d;p}' "sdk/$name/README.md" >"$scratch/blocks"
+  sed -e "/^[[:space:]]*\(#\|\/\/\) README$/{r $scratch/blocks" -e 'd}' "sdk/testdata/readme/$name.${file##*.}" >"$file"
+  "${@:4}" >"$scratch/readme-$name.log" 2>&1 || fail "the code of sdk/$name/README.md"
+  for line in '^msg_' '^resource_not_found' 'evt_1|con_1'; do
+    grep -qE "$line" "$scratch/readme-$name.log" || fail "the code of sdk/$name/README.md did not print $line"
+  done
+  echo "sdk: the code of sdk/$name/README.md ran"
+}
+
+readmes() {
+  mkdir -p sdk/go/.readme "$scratch/node_modules/@parley-chat"
+  readme go go sdk/go/.readme/main.go go run -C sdk/go ./.readme/main.go
+  readme python python "$scratch/readme.py" python3 "$scratch/readme.py"
+  ln -s "$root/sdk/typescript" "$scratch/node_modules/@parley-chat/parley"
+  echo '{ "type": "module" }' >"$scratch/package.json"
+  readme typescript ts "$scratch/readme.ts" readme_typescript
+}
+
+readme_typescript() {
+  cat >"$scratch/tsconfig.json" <<CONFIG
+{
+  "extends": "$root/sdk/typescript/tsconfig.json",
+  "compilerOptions": { "rootDir": ".", "outDir": "out", "declaration": false },
+  "include": ["readme.ts"]
+}
+CONFIG
+  (cd "$scratch" && "$root/tools/clients/node_modules/.bin/tsc" --project . && node out/readme.js)
+}
+
 echo_bot() {
   python3 sdk/python/examples/echo_bot.py >"$scratch/bot.log" 2>&1 &
   bot=$!
@@ -115,4 +147,5 @@ start
 quickstart go "$scratch/quickstart"
 quickstart typescript node sdk/typescript/examples/quickstart.mjs
 quickstart python python3 sdk/python/examples/quickstart.py
+readmes
 echo_bot
