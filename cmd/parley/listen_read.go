@@ -134,7 +134,7 @@ func (l *listening) pass(ctx context.Context, receiver *localReceiver, of subscr
 	return nil
 }
 
-// noAnswer takes the answer to a delivery, for which nobody waits.
+// noAnswer discards the answer to a delivery, because Parley does not wait for it in this mode.
 type noAnswer struct{ header http.Header }
 
 func (a *noAnswer) Header() http.Header            { return a.header }

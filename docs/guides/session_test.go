@@ -40,8 +40,8 @@ var sessions = map[string]map[string]string{
 	"webhooks.md":  {"receive": "receiving on", "listen": "signing secret: "},
 }
 
-// TestGuides runs the blocks of each guide in order, as a reader does who has `parley dev` running, and compares what they
-// print with what the guide shows.
+// TestGuides runs the blocks of each guide in order against one `parley dev`, and compares what they print with what the
+// guide shows.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	dev := newDev(t)

@@ -2386,7 +2386,7 @@ type ReceivedMessage struct {
 // SvcEnrichmentConversation: The state of the conversation after this message.
 type SvcEnrichmentConversation struct {
 	Status ConversationStatus `json:"status"`
-	// The id of the user who takes care of it; null when nobody is assigned.
+	// The id of the assigned user; null when no user is assigned.
 	AssignedTo *string `json:"assigned_to"`
 }
 
@@ -2673,14 +2673,14 @@ type ConversationAssignedEventDataConversation struct {
 	PhoneNumberID PhoneNumberID      `json:"phone_number_id"`
 }
 
-// ConversationAssignedEventDataAssignee: Who is assigned now, and who was before. The ids have no
-// prefix.
+// ConversationAssignedEventDataAssignee: The user that is assigned now, and the one before. The
+// ids have no prefix.
 type ConversationAssignedEventDataAssignee struct {
 	// Null when the assignment was taken back.
 	UserID *string `json:"user_id"`
 	// The team of the conversation.
 	TeamID string `json:"team_id"`
-	// The user who was assigned before; null when nobody was.
+	// The user that was assigned before; null when none was.
 	PreviousUserID *string `json:"previous_user_id"`
 }
 
@@ -2688,7 +2688,7 @@ type ConversationAssignedEventDataAssignee struct {
 type ConversationAssignedEventData struct {
 	// The conversation in short.
 	Conversation ConversationAssignedEventDataConversation `json:"conversation"`
-	// Who is assigned now, and who was before. The ids have no prefix.
+	// The user that is assigned now, and the one before. The ids have no prefix.
 	Assignee ConversationAssignedEventDataAssignee `json:"assignee"`
 }
 

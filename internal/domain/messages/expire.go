@@ -80,10 +80,8 @@ LIMIT 1`
 // NextOfMonth returns the first organization after another that has messages in a month, in the order of their ids. It
 // returns postgres.ErrNoRow after the last.
 func (s *Service) NextOfMonth(ctx context.Context, month time.Time, after orgs.ID) (orgs.ID, error) {
-	last, _ := after.UUIDValue()
-	last.Valid = true // the zero id is less than every other, not unknown
 	return postgres.One[orgs.ID](ctx, s.work.System("organizations of a month"), sqlNextOfMonth, postgres.Args{
-		"after": last, "from": ids.Floor[kind](month), "before": ids.Floor[kind](months()[0].End(month)),
+		"after": after, "from": ids.Floor[kind](month), "before": ids.Floor[kind](months()[0].End(month)),
 	})
 }
 

@@ -48,13 +48,11 @@ func floor(at time.Time) ids.Public[row] {
 
 // next returns the organizations after another, in the order of their ids.
 func (s *Service) next(ctx context.Context, plans plans, after orgs.ID) ([]standing, error) {
-	last, _ := after.UUIDValue()
-	last.Valid = true // the zero id is less than every other, not unknown
 	args := postgres.Columns(slices.Sorted(maps.Keys(plans.of)),
 		postgres.Col("plans", func(name string) string { return name }),
 		postgres.Col("messages", func(name string) ids.Public[row] { return floor(plans.of[name].messages) }),
 		postgres.Col("events", func(name string) ids.Public[row] { return floor(plans.of[name].events) }))
-	args["after"], args["limit"] = last, walkAtOnce
+	args["after"], args["limit"] = after, walkAtOnce
 	return postgres.Many[standing](ctx, s.Work.System("walk of retention"), sqlNext, args)
 }
 

@@ -56,8 +56,8 @@ func TestStore_ClaimTx_Concurrent_DuplicatesAndOtherRequestsRefused(t *testing.T
 	}
 }
 
-// A duplicate that has committed gives its two locks back one after the other. Who comes between sees the lock of the key held,
-// and finds the answer.
+// A duplicate that has committed releases its two locks one after the other. A request that comes between sees the lock of
+// the key held, and finds the answer.
 func TestStore_ClaimTx_KeyStillLocked_AnswerFound(t *testing.T) {
 	t.Parallel()
 	ctx, w := t.Context(), factory.New(t)

@@ -1879,7 +1879,7 @@ export type Conversation = {
     contact: ConversationContact;
     chat_account: ChatAccount;
     /**
-     * The user who takes care of it; null when nobody is assigned.
+     * The id of the assigned user; null when no user is assigned.
      */
     assignee: ConversationAssignee | null;
     /**
@@ -3018,7 +3018,7 @@ export type SvcEnrichment = {
     conversation: {
         status: ConversationStatus;
         /**
-         * The id of the user who takes care of it; null when nobody is assigned.
+         * The id of the assigned user; null when no user is assigned.
          */
         assigned_to: string | null;
     };
@@ -3411,7 +3411,7 @@ export type ConversationAssignedEvent = {
             phone_number_id: PhoneNumberId;
         };
         /**
-         * Who is assigned now, and who was before. The ids have no prefix.
+         * The user that is assigned now, and the one before. The ids have no prefix.
          */
         assignee: {
             /**
@@ -3423,7 +3423,7 @@ export type ConversationAssignedEvent = {
              */
             team_id: string;
             /**
-             * The user who was assigned before; null when nobody was.
+             * The user that was assigned before; null when none was.
              */
             previous_user_id: string | null;
         };

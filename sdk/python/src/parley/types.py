@@ -1406,7 +1406,7 @@ class Conversation(TypedDict):
     contact: ConversationContact
     chat_account: ChatAccount
     assignee: ConversationAssignee | None
-    """The user who takes care of it; null when nobody is assigned."""
+    """The id of the assigned user; null when no user is assigned."""
     unread_count: int
     """Unread inbound messages. A read receipt recounts them; a reply from the phone app or
     dashboard makes it 0."""
@@ -2164,7 +2164,7 @@ class SvcEnrichmentConversation(TypedDict):
 
     status: ConversationStatus
     assigned_to: str | None
-    """The id of the user who takes care of it; null when nobody is assigned."""
+    """The id of the assigned user; null when no user is assigned."""
 
 
 class SvcEnrichmentContact(TypedDict):
@@ -2458,14 +2458,14 @@ class ConversationAssignedEventDataConversation(TypedDict):
 
 
 class ConversationAssignedEventDataAssignee(TypedDict):
-    """Who is assigned now, and who was before. The ids have no prefix."""
+    """The user that is assigned now, and the one before. The ids have no prefix."""
 
     user_id: str | None
     """Null when the assignment was taken back."""
     team_id: str
     """The team of the conversation."""
     previous_user_id: str | None
-    """The user who was assigned before; null when nobody was."""
+    """The user that was assigned before; null when none was."""
 
 
 class ConversationAssignedEventData(TypedDict):
@@ -2474,7 +2474,7 @@ class ConversationAssignedEventData(TypedDict):
     conversation: ConversationAssignedEventDataConversation
     """The conversation in short."""
     assignee: ConversationAssignedEventDataAssignee
-    """Who is assigned now, and who was before. The ids have no prefix."""
+    """The user that is assigned now, and the one before. The ids have no prefix."""
 
 
 class ConversationAssignedEvent(TypedDict):
