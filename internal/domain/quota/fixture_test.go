@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"context"
+	"flag"
 	"net/url"
 	"os"
 	"sync/atomic"
@@ -18,9 +19,18 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/factory"
 	"github.com/parley-chat/parley/internal/testkit/leaks"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
+// CI draws fewer histories than `make proof-repeats`.
+func TestMain(m *testing.M) {
+	if !proof.Full() {
+		if err := flag.Set("rapid.checks", "30"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(leaks.Main(m))
+}
 
 // fixture is a cell with an organization; each process that a test starts has a Service of its own.
 type fixture struct {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -75,9 +76,10 @@ type API struct {
 	lists              *places
 	router             *chi.Mux
 	// plain has the paths that do not end in a parameter, with their methods.
-	plain    map[string][]string
-	served   []*openapi.Operation
-	document document
+	plain  map[string][]string
+	served []*openapi.Operation
+	// document is made by the first request for it: it takes longer than everything else in New.
+	document func() (document, error)
 	// sends has the schemas of the bodies of POST messages (sendSchemas).
 	sends map[string]*jsonschema.Schema
 }
@@ -112,9 +114,7 @@ func New(deps Deps) (*API, error) {
 		a.add(route, named)
 	}
 	a.refusePlain(named)
-	if a.document, err = newDocument(deps.Contract, a.served, deps.PublicURL); err != nil {
-		return nil, err
-	}
+	a.document = sync.OnceValues(func() (document, error) { return newDocument(deps.Contract, a.served, deps.PublicURL) })
 	a.router.NotFound(a.serve(&route{class: single, handler: a.noSuchNumber}))
 	a.router.MethodNotAllowed(a.serve(&route{class: single, handler: a.methodNotAllowed}))
 	return a, nil

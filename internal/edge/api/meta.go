@@ -38,11 +38,15 @@ func newDocument(contract *openapi.Contract, served []*openapi.Operation, public
 }
 
 func (a *API) getOpenAPI(c *call) (reply, error) {
-	answer := c.tagged(reply{status: http.StatusOK, encoded: a.document.plain}, a.document.plain)
+	document, err := a.document()
+	if err != nil {
+		return reply{}, err
+	}
+	answer := c.tagged(reply{status: http.StatusOK, encoded: document.plain}, document.plain)
 	answer.header["Cache-Control"] = publicRevalidate
 	answer.header["Vary"] = []string{"Authorization, Accept-Encoding"}
 	if answer.status == http.StatusOK && gzipped.Accepted(c.request.Header) {
-		answer.encoded = a.document.compressed
+		answer.encoded = document.compressed
 		answer.header["Content-Encoding"] = []string{"gzip"}
 	}
 	return answer, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/apitest"
 	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
 func TestIdempotency_SameRequest_RepeatsTheAnswer(t *testing.T) {
@@ -75,10 +76,7 @@ func TestIdempotency_Refusal_ReleasesTheKey(t *testing.T) {
 // TestIdempotency_ConcurrentDuplicates_OneEffect sends rounds of identical requests at the same time.
 func TestIdempotency_ConcurrentDuplicates_OneEffect(t *testing.T) {
 	t.Parallel()
-	rounds, twins := 200, 50
-	if testing.Short() {
-		rounds = 20
-	}
+	rounds, twins := proof.Sized(40, 200), 50
 	s := apitest.New(t)
 	client := s.Client(t)
 	codes := map[string]int{}

@@ -18,9 +18,11 @@ import (
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-const kills = 200
+// kills is how many processes are killed.
+func kills() int { return proof.Sized(60, 200) }
 
 // outcome tells whether a cell holds the route after a process died at a step.
 type outcome string
@@ -131,7 +133,7 @@ func (f *fixture) plan(t *testing.T, random *rand.Rand) []*crash {
 	}
 	cells := []string{amber, birch}
 	var crashes []*crash
-	for number := range kills {
+	for number := range kills() {
 		if number%len(kinds) == 0 {
 			random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		}

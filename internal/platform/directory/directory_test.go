@@ -16,6 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
 // directoryFixture is a directory without cells. The test passes the commits itself.
@@ -204,7 +205,7 @@ func TestClaimAndRelease_CommitFails_StateByOutcome(t *testing.T) {
 func TestClaim_Concurrent_OneWinner(t *testing.T) {
 	t.Parallel()
 	a := newDirectory(t, amber)
-	for round := range 100 {
+	for round := range proof.Sized(20, 100) {
 		number := fmt.Appendf(nil, "number %d", round)
 		var group sync.WaitGroup
 		outcomes, winners := make([]error, 50), make([]ids.Org, 50)

@@ -16,12 +16,13 @@ import (
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/proof"
 )
 
-const (
-	numbers   = 4
-	handOvers = 250 // of each number
-)
+const numbers = 4
+
+// handOvers is how often each number changes hands.
+func handOvers() int { return proof.Sized(60, 250) }
 
 // TestGeneration_NumberChangesHands_CallbacksReachTheirOwner moves numbers between organizations
 // of two cells while callbacks arrive. Each callback must be stored for the organization that
@@ -42,7 +43,7 @@ func TestGeneration_NumberChangesHands_CallbacksReachTheirOwner(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	t.Logf("%d hand-overs; callbacks stored %d, of them after a second look %d; parked %d",
-		numbers*handOvers, g.stored.Load(), g.reread.Load(), g.parked.Load())
+		numbers*handOvers(), g.stored.Load(), g.reread.Load(), g.parked.Load())
 	require.NotZero(t, g.reread.Load(), "no old route was followed: nothing was tested")
 	require.NotZero(t, g.parked.Load(), "no callback came while the number had no owner")
 	g.landedRight(t)
@@ -71,7 +72,7 @@ func (g *handOverFixture) number(ctx context.Context, number []byte, owners []ow
 	if err != nil {
 		return err
 	}
-	for round := range handOvers {
+	for round := range handOvers() {
 		from, to := owners[round%2], owners[(round+1)%2]
 		var group errgroup.Group
 		group.Go(func() (err error) {

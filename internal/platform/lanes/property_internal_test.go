@@ -204,8 +204,10 @@ func newSimDatabase(t *testing.T) *simDatabase {
 // `make proof-lanes` draws others each time, and finds what was wrong before.
 func TestMain(m *testing.M) {
 	if !proof.Full() {
-		if err := flag.Set("rapid.seed", "1"); err != nil {
-			panic(err)
+		for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "60"} {
+			if err := flag.Set(name, value); err != nil {
+				panic(err)
+			}
 		}
 	}
 	os.Exit(m.Run())

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Runs the tests that repeat a race many times, at full size. CI runs fewer rounds of them under the race detector:
+# 10,000 duplicates of requests, 1,000 hand-overs of numbers, 200 killed processes, 100 histories of a quota.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+PARLEY_PROOF=full scripts/test-postgres.sh go test -count=1 -v -timeout=20m \
+  -run '^(TestIdempotency_ConcurrentDuplicates|TestClaim_Concurrent|TestGeneration_|TestCrash_ProcessKilled|TestReserve_AnyHistory|TestSent_ManyEntries)' \
+  ./internal/edge/api ./internal/platform/directory ./internal/domain/quota ./internal/simulator |
+  grep --line-buffered -v 'database: postgres\|^=== '
