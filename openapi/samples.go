@@ -91,7 +91,7 @@ func (o *Operation) exampleBodies() (all []exampleBody, err error) {
 }
 
 // jsonArguments sends the example, indented. A shell ends a quoted text at the next apostrophe, so that one in the text is
-// written as '\” there.
+// written as quote, backslash, quote, quote.
 func jsonArguments(value place) ([]string, error) {
 	encoded, err := place{node: portable(value.node)}.json()
 	if err != nil {

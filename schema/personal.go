@@ -75,7 +75,7 @@ func personalOfPeople() []Holding {
 		{Place: "provider_messages", Personal: []string{"provider_id"}, Contact: Deleted, Number: Deleted, Kept: history, Why: "finds a message"},
 		{
 			Place: "parked_statuses", Personal: []string{"provider_id", "status", "body"}, Contact: Expires, Number: Deleted,
-			Kept: "15 minutes", Why: "a status, an edit or a revocation that came before its message",
+			Kept: "15 minutes", Why: "a status or a revocation that came before its message",
 		},
 		{
 			Place: "receipts", Personal: []string{"provider_id"}, Contact: Expires, Number: Deleted, Kept: "20 seconds",

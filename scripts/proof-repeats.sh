@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that repeat a race many times, at full size. CI runs fewer rounds of them under the race detector:
-# 10,000 duplicates of requests, 1,000 hand-overs of numbers, 200 killed processes, 100 histories of a quota.
+# Runs at full size the tests that repeat a race: 10,000 duplicate requests, 1,000 hand-overs of numbers, 200 killed
+# processes, 100 histories of a quota. CI runs fewer rounds of them, under the race detector.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -92,7 +92,7 @@ readme() {
   local name=$1 mark=$2 file=$3
   sed -n '/^```'"$mark"'$/,/^```$/{/^```/d;p}' "sdk/$name/README.md" >"$scratch/blocks"
   sed -e "/^[[:space:]]*\(#\|\/\/\) README$/{r $scratch/blocks" -e 'd}' "sdk/testdata/readme/$name.${file##*.}" >"$file"
-  "${@:4}" >"$scratch/readme-$name.log" 2>&1 || fail "the code of sdk/$name/README.md"
+  timeout 120 "${@:4}" >"$scratch/readme-$name.log" 2>&1 || fail "the code of sdk/$name/README.md"
   for line in '^msg_' '^resource_not_found' 'evt_1|con_1'; do
     grep -qE "$line" "$scratch/readme-$name.log" || fail "the code of sdk/$name/README.md did not print $line"
   done
@@ -105,10 +105,6 @@ readmes() {
   readme python python "$scratch/readme.py" python3 "$scratch/readme.py"
   ln -s "$root/sdk/typescript" "$scratch/node_modules/@parley-chat/parley"
   echo '{ "type": "module" }' >"$scratch/package.json"
-  readme typescript ts "$scratch/readme.ts" readme_typescript
-}
-
-readme_typescript() {
   cat >"$scratch/tsconfig.json" <<CONFIG
 {
   "extends": "$root/sdk/typescript/tsconfig.json",
@@ -116,7 +112,7 @@ readme_typescript() {
   "include": ["readme.ts"]
 }
 CONFIG
-  (cd "$scratch" && "$root/tools/clients/node_modules/.bin/tsc" --project . && node out/readme.js)
+  readme typescript ts "$scratch/readme.ts" bash -c "'$(scripts/tool.sh tsc)' --project '$scratch' && node '$scratch/out/readme.js'"
 }
 
 echo_bot() {

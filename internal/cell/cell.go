@@ -229,7 +229,7 @@ func (c *Cell) Handle(set *jobs.Set) {
 }
 
 // LookAfter starts the checks of accounts, the syncs of templates and the recounts of quotas that
-// are due, looks for the messages of parked statuses, records events whose files are late, deletes
+// are due, looks for the messages of parked statuses and revocations, records events whose files are late, deletes
 // files, and returns how many of these it handled. Every
 // process that does background work calls it every 20 s.
 func (c *Cell) LookAfter(ctx context.Context) (begun int, err error) {

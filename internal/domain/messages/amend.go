@@ -22,8 +22,6 @@ type amendment struct {
 	edit    *provider.Edit
 	revoke  *provider.Revoke
 	message ID
-	// waited is the row in which the amendment waited for its message; nil for one that just arrived.
-	waited *parked
 }
 
 // original is the provider's id of the message that is amended.
@@ -147,18 +145,14 @@ func (b *batch) amendTx(ctx context.Context, tx *postgres.Tx) (drafts []events.D
 	return drafts, writeAmended(ctx, tx, slices.Collect(maps.Values(all)))
 }
 
-// edit changes the content, unless a later edit is known, and returns the data of message.edited: nil for an edit that was
-// applied before.
+// edit changes the content, unless a later edit is known, and returns the data of message.edited.
 // The first content and all versions are kept, in the order of their times.
-func (a *amended) edit(edit provider.Edit, at time.Time) (data map[string]any, err error) {
+func (a *amended) edit(edit provider.Edit, at time.Time) (map[string]any, error) {
 	var versions []storedVersion
 	if len(a.EditHistory) > 0 {
 		if err := json.Unmarshal(a.EditHistory, &versions); err != nil {
 			return nil, err
 		}
-	}
-	if slices.ContainsFunc(versions, func(v storedVersion) bool { return v.ID == edit.ID }) {
-		return data, nil // another transaction applied it while this one waited for the lock
 	}
 	if len(a.FirstContent) == 0 {
 		a.FirstContent = a.Content

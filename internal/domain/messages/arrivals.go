@@ -32,7 +32,7 @@ type batch struct {
 	said []*arrival
 	// amended are messages that their author changed or deleted.
 	amended []*amendment
-	// early are amendments whose message is not known yet.
+	// early are revocations whose message is not known yet.
 	early []*amendment
 	// notices are sightings from changes of identity and from marketing preferences.
 	notices  []contacts.Sighting
@@ -105,6 +105,10 @@ func (a *Arrivals) add(ctx context.Context, tx *postgres.Tx, item callbacks.Inbo
 		}
 		of.amended = append(of.amended, &amendment{Inbound: item, edit: &it})
 	case provider.Revoke:
+		if it.GroupID != "" || it.Historic {
+			a.drop(ctx, tx, item)
+			return true
+		}
 		of.amended = append(of.amended, &amendment{Inbound: item, revoke: &it})
 	case provider.IdentityChange:
 		of.addIdentityChange(it)
@@ -148,8 +152,9 @@ func (b *batch) peopleTx(ctx context.Context, tx *postgres.Tx) error {
 	return b.threadsTx(ctx, tx)
 }
 
-// onlyNewTx leaves out the messages and amendments that are stored already, and those that wait for their message.
-// An edit whose content the provider withholds, or whose message did not come in time, becomes a message of its own.
+// onlyNewTx leaves out the messages and amendments that are stored already. An edit whose original is
+// unknown, or whose content the provider withholds, becomes a message of its own. A revocation whose original
+// is unknown waits for it.
 func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 	if len(b.said)+len(b.amended) == 0 {
 		return nil
@@ -186,11 +191,8 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 		if arrived := inBatch[one.original()]; arrived != nil {
 			original, stored = arrived.message.ID, true
 		}
-		withheld := one.edit != nil && len(one.edit.Content) == 0
 		switch {
-		case !stored && !withheld && b.waitsOn(one):
-			b.early = append(b.early, one)
-		case withheld || !stored && one.edit != nil:
+		case one.edit != nil && (!stored || len(one.edit.Content) == 0):
 			if said := b.editAlone(one); said != nil && !b.add(said) {
 				b.s.logger.InfoContext(ctx, "messages.edit_without_contact", "org", tx.Org(), "account", b.account.ID)
 			}
@@ -198,7 +200,7 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 			one.message = original
 			kept = append(kept, one)
 		default:
-			b.s.logger.InfoContext(ctx, "messages.revoked_unknown", "org", tx.Org(), "account", b.account.ID)
+			b.early = append(b.early, one)
 		}
 	}
 	b.amended = kept
@@ -231,7 +233,7 @@ func (b *batch) messagesTx(ctx context.Context, tx *postgres.Tx) error {
 	if err := book.applyAll(b.statuses, book.park); err != nil {
 		return err
 	}
-	if err := book.parkAmendments(b.early); err != nil {
+	if err := book.parkRevocations(b.early); err != nil {
 		return err
 	}
 	return book.writeTx(ctx, tx)

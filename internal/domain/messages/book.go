@@ -37,7 +37,7 @@ type book struct {
 	forgotten []*Message
 	// files are to be fetched; the events of their messages wait for them.
 	files []media.File
-	// parked are statuses that wait for their message from now on.
+	// parked are statuses and revocations that wait for their message from now on.
 	parked []parked
 	// counted are attempts for the cell's counts. They are added after the commit, because a
 	// settlement that failed is made again.

@@ -68,8 +68,8 @@ func (s *Service) parse(ctx context.Context, rows []parked) []*waiting {
 
 // ReleaseParked looks again for the messages of parked statuses: once soon, because a status and the
 // answer with its id may have been committed at the same time, and once in the end. What is unknown
-// then is announced without a message. Parked edits and revocations are released too. It returns how
-// many rows wait no more. Every process that does background work calls it every 20 s.
+// then is announced without a message. Parked revocations are released too. It returns how many
+// rows wait no more. Every process that does background work calls it every 20 s.
 func (s *Service) ReleaseParked(ctx context.Context) (released int, err error) {
 	numbers, err := overdueNumbers(ctx, s.work, s.clock.Now())
 	if err != nil {
@@ -80,10 +80,13 @@ func (s *Service) ReleaseParked(ctx context.Context) (released int, err error) {
 		count, err := postgres.InTx(ctx, s.work, one.OrgID, func(tx *postgres.Tx) (int, error) {
 			return s.releaseTx(ctx, tx, one.AccountID)
 		})
-		if err == nil && one.Amended {
-			var amended int
-			amended, err = s.releaseAmendments(ctx, one)
-			count += amended
+		if one.Revoked {
+			revoked, alsoFailed := postgres.InTx(ctx, s.work, one.OrgID, func(tx *postgres.Tx) (int, error) {
+				return s.releaseRevocationsTx(ctx, tx, one.AccountID)
+			})
+			if count += revoked; err == nil {
+				err = alsoFailed
+			}
 		}
 		if code := fault.Of(err); code == fault.ServiceUnavailable || code == fault.ResourceNotFound {
 			continue // the organization is being moved, or the number is purged

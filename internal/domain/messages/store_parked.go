@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// parkedFor is how long a status, an edit or a revocation waits for its message. firstLook is when the
-	// message of a status is looked for again the first time; that of an edit or a revocation is looked for
-	// at this interval.
+	// parkedFor is how long a status or a revocation waits for its message. firstLook is when the message
+	// is looked for again the first time; that of a revocation is looked for again and again, this much later
+	// each time.
 	parkedFor = 15 * time.Minute
 	firstLook = 20 * time.Second
 )
@@ -22,28 +22,28 @@ type parkedKind struct{}
 
 func (parkedKind) Prefix() string { return "prk_" }
 
-// parked is a status, an edit or a revocation whose message is not known.
+// parked is a status or a revocation whose message is not known.
 type parked struct {
 	ProviderID string
 	ID         ids.Public[parkedKind]
 	Body       []byte
 
-	// status is the second part of the key: the status, or amendPrefix and what the amendment is.
+	// status is the status, or revokePrefix and the provider's id of the revocation.
 	status string
 }
 
 // over tells that the time to wait has ended.
 func (p *parked) over(now time.Time) bool { return now.Sub(p.ID.CreatedAt()) >= parkedFor }
 
-// amendPrefix begins the column status of edits and revocations. No status of the provider contains a space.
-const amendPrefix = "amend "
+// revokePrefix begins the column status of a revocation. No status of the provider contains a space.
+const revokePrefix = "revoke "
 
 const sqlTakeParked = `
 WITH taken AS (
     DELETE FROM parked_statuses
     WHERE org_id = @org_id
       AND provider_id = ANY (@provider_ids)
-      AND NOT starts_with(status, '` + amendPrefix + `')
+      AND NOT starts_with(status, '` + revokePrefix + `')
     RETURNING provider_id, id, body
 )
 SELECT provider_id, id, body FROM taken ORDER BY id`
@@ -54,18 +54,18 @@ func takeParked(ctx context.Context, tx *postgres.Tx, providerIDs []string) ([]p
 }
 
 const sqlOverdueNumbers = `
-SELECT org_id, account_id, bool_or(starts_with(status, '` + amendPrefix + `')) AS amended
+SELECT org_id, account_id, bool_or(starts_with(status, '` + revokePrefix + `')) AS revoked
 FROM parked_statuses
 WHERE due_at <= @now
 GROUP BY org_id, account_id
-ORDER BY org_id, account_id
+ORDER BY min(due_at), org_id, account_id
 LIMIT 100`
 
 type number struct {
 	OrgID     orgs.ID
 	AccountID accounts.ID
-	// Amended tells that edits or revocations are among what is overdue.
-	Amended bool
+	// Revoked tells that revocations are among what is overdue.
+	Revoked bool
 }
 
 func overdueNumbers(ctx context.Context, db *postgres.DB, now time.Time) ([]number, error) {
@@ -78,13 +78,13 @@ FROM parked_statuses
 WHERE org_id = @org_id
   AND account_id = @account_id
   AND due_at <= @now
-  AND starts_with(status, '` + amendPrefix + `') = @amended
-ORDER BY id
+  AND starts_with(status, '` + revokePrefix + `') = @revoked
+ORDER BY due_at, id
 LIMIT 500`
 
-// overdueOf returns the overdue edits and revocations of a number, or its overdue statuses.
-func overdueOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, amended bool, now time.Time) ([]parked, error) {
-	return postgres.Many[parked](ctx, tx, sqlOverdueOf, postgres.Args{argAccount: of, "amended": amended, "now": now})
+// overdueOf returns the overdue revocations of a number, or its overdue statuses.
+func overdueOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, revoked bool, now time.Time) ([]parked, error) {
+	return postgres.Many[parked](ctx, tx, sqlOverdueOf, postgres.Args{argAccount: of, "revoked": revoked, "now": now})
 }
 
 // ended is a parked row that was looked at, and whether it waits no more.

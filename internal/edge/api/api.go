@@ -78,7 +78,7 @@ type API struct {
 	// plain has the paths that do not end in a parameter, with their methods.
 	plain  map[string][]string
 	served []*openapi.Operation
-	// document is made by the first request for it: it takes longer than everything else in New.
+	// document is built by the first request for it, because that takes longer than the rest of New.
 	document func() (document, error)
 	// sends has the schemas of the bodies of POST messages (sendSchemas).
 	sends map[string]*jsonschema.Schema

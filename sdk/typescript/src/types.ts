@@ -1879,7 +1879,7 @@ export type Conversation = {
     contact: ConversationContact;
     chat_account: ChatAccount;
     /**
-     * The id of the assigned user; null when no user is assigned.
+     * The assigned user; null when no user is assigned.
      */
     assignee: ConversationAssignee | null;
     /**

@@ -1406,7 +1406,7 @@ class Conversation(TypedDict):
     contact: ConversationContact
     chat_account: ChatAccount
     assignee: ConversationAssignee | None
-    """The id of the assigned user; null when no user is assigned."""
+    """The assigned user; null when no user is assigned."""
     unread_count: int
     """Unread inbound messages. A read receipt recounts them; a reply from the phone app or
     dashboard makes it 0."""
