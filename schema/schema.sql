@@ -1315,7 +1315,7 @@ CREATE INDEX contacts_joined ON public.contacts USING btree (org_id, joined_into
 
 CREATE INDEX contacts_name ON public.contacts USING btree (org_id, account_id, name_key, id) WHERE ((departure IS NULL) AND (name_key IS NOT NULL));
 
-CREATE INDEX contacts_newest ON public.contacts USING btree (org_id, account_id, id) WHERE ((departure IS NULL) AND (id IS NOT NULL));
+CREATE INDEX contacts_newest ON public.contacts USING btree (org_id, account_id, id) WHERE ((departure IS NULL) AND (account_id IS NOT NULL) AND (id IS NOT NULL));
 
 CREATE INDEX contacts_number ON public.contacts USING btree (org_id, account_id, phone_number, id) WHERE ((departure IS NULL) AND (phone_number IS NOT NULL));
 

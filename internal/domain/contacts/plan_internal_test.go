@@ -135,6 +135,18 @@ func TestListContacts_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 	requirePlan(t, p, "by keys", sqlContactsAround, []string{"contact_keys_pkey", "contact_keys_contact", "contacts_pkey"})
 }
 
+func TestContacts_FewExpected_EachIsFoundByItsKey(t *testing.T) {
+	t.Parallel()
+	pgtest.RequireByKey(t, "contacts", `
+WITH people AS (
+    INSERT INTO contacts (org_id, id, account_id, marketing, updated_at)
+    SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'unknown', now() FROM generate_series(1, 10000)
+    RETURNING org_id, id, account_id
+)
+INSERT INTO contact_keys (org_id, account_id, key, contact_id, since) SELECT org_id, account_id, id::text, id, now() FROM people`,
+		map[string]string{"by key": sqlContactsAround, "by id": sqlContactsByID, "lock": sqlLockContacts, "update": sqlUpdateContacts})
+}
+
 // requirePlan checks that a plan uses the indexes, and that without one of them it uses no other.
 // Contacts found by another index than contacts_newest are read by their primary key.
 func requirePlan(t *testing.T, p planFixture, name, sql string, uses []string) {

@@ -95,9 +95,17 @@ func TestListConversations_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 		plan := answeredByItsOwn(t, url, name, test.sql)
 		require.Contains(t, plan, test.uses, name)
 		if strings.HasPrefix(test.sql, sqlUpdateSaid) {
-			require.Regexp(t, `on conversations c\n\s+Index Cond: \(\(org_id = \$\d+\) AND \((id = ANY|contact_id = given.contact_id)`, plan, name)
+			require.Regexp(t, `on conversations c\n\s+Index Cond: \(\(org_id = given.org_id\) AND \((contact_)?id = given`, plan, name)
 		}
 	}
+}
+
+func TestConversations_FewExpected_EachIsFoundByItsKey(t *testing.T) {
+	t.Parallel()
+	pgtest.RequireByKey(t, "conversations", `
+INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, updated_at)
+SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'open', 0, now() FROM generate_series(1, 10000)`,
+		map[string]string{"lock": sqlLockOf, "said": sqlUpdateSaid, "statuses": sqlStatusesOf, "last inbound": sqlLastInbound})
 }
 
 // answeredByItsOwn returns the plan of a statement. It checks that the plan reads no whole table,

@@ -12,22 +12,24 @@ import (
 )
 
 const (
-	// The inner query finds the ids by the index on contact_id; the planner would otherwise read all
-	// conversations of an organization in the order of their ids.
+	// Conversations are locked in the order of their ids. Each is looked up alone, because with = ANY the planner
+	// reads all conversations of the organization as long as it expects only few.
 	sqlLockOf = `
-SELECT id, unread_count
-FROM conversations
-WHERE org_id = @org_id
-  AND contact_id = ANY (@contact_ids)
-  AND id = ANY (ARRAY (
-      SELECT c.id
-      FROM unnest(@contact_ids::uuid[]) AS wanted (contact_id)
-      JOIN LATERAL (SELECT id FROM conversations WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0) AS c ON true))
-ORDER BY id
-FOR NO KEY UPDATE`
-	// The conversations that exist are locked in the order of their ids, then updated. The array is
-	// filled before the first update. A row that another transaction has changed is updated in its
-	// newest version, which the lock waited for.
+SELECT c.id, c.contact_id, c.unread_count
+FROM (
+    SELECT c.id
+    FROM unnest(@contact_ids::uuid[]) AS wanted (contact_id)
+    JOIN LATERAL (SELECT id FROM conversations WHERE org_id = @org_id AND contact_id = wanted.contact_id OFFSET 0) AS c ON true
+    ORDER BY c.id
+) AS found
+JOIN LATERAL (
+    SELECT id, contact_id, unread_count FROM conversations WHERE org_id = @org_id AND id = found.id FOR NO KEY UPDATE
+) AS c ON true`
+	// The conversations that exist are locked, then updated. A row that another transaction has changed is updated
+	// in its newest version, which the lock waited for. The organization comes from the subquery, which LIMIT keeps
+	// apart: the planner does not know it, so that it cannot read all conversations of the organization. Of a LIMIT that
+	// it does not know it expects a tenth, one row, so that it looks up each conversation by its key instead of reading
+	// the table.
 	sqlUpdateSaid = `
 WITH held AS MATERIALIZED (` + sqlLockOf + `
 )
@@ -38,14 +40,18 @@ SET last_message_at = greatest(c.last_message_at, given.at),
     unread_count = CASE WHEN given.reads THEN 0 ELSE c.unread_count END + given.unread,
     status = CASE WHEN given.inbound_at IS NOT NULL THEN 'open' ELSE c.status END,
     updated_at = CASE WHEN given.at IS NULL THEN c.updated_at ELSE greatest(@now, c.updated_at + interval '1 millisecond') END
-FROM unnest(@contact_ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[], @reads::boolean[])
-    AS given (contact_id, at, last, inbound_at, unread, reads)
-WHERE c.org_id = @org_id
-  AND c.id = ANY (ARRAY (SELECT id FROM held))
+FROM (
+    SELECT @org_id::uuid AS org_id, held.id, held.unread_count, asked.*
+    FROM held
+    JOIN unnest(@contact_ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[], @reads::boolean[])
+        AS asked (contact_id, at, last, inbound_at, unread, reads) ON asked.contact_id = held.contact_id
+    LIMIT @count
+) AS given
+WHERE c.org_id = given.org_id
+  AND c.id = given.id
   AND c.contact_id = given.contact_id
   AND c.departure IS NULL
-RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at,
-    (SELECT unread_count FROM held WHERE held.id = c.id) AS unread_before`
+RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at, given.unread_count AS unread_before`
 
 	// For conversations that were missing a moment ago; another transaction may have made them since.
 	sqlInsertSaid = `
@@ -128,7 +134,7 @@ func saidArgs(of accounts.ID, all []*exchange, now time.Time) postgres.Args {
 			readIn = append(readIn, one.contact)
 		}
 	}
-	args[argAccount], args["now"], args["read_in"] = of, now, readIn
+	args[argAccount], args["now"], args["read_in"], args["count"] = of, now, readIn, len(all)
 	return args
 }
 
@@ -146,10 +152,9 @@ func setUnread(ctx context.Context, tx *postgres.Tx, id ID, unread int, now time
 }
 
 const sqlStatusesOf = `
-SELECT id, status
-FROM conversations
-WHERE org_id = @org_id
-  AND id = ANY (@ids)`
+SELECT c.id, c.status
+FROM unnest(@ids::uuid[]) AS wanted (id)
+JOIN LATERAL (SELECT id, status FROM conversations WHERE org_id = @org_id AND id = wanted.id OFFSET 0) AS c ON true`
 
 func statusesOf(ctx context.Context, tx *postgres.Tx, of []ID) (map[ID]Status, error) {
 	type row struct {
