@@ -137,7 +137,7 @@ func TestListContacts_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 
 func TestContacts_FewExpected_EachIsFoundByItsKey(t *testing.T) {
 	t.Parallel()
-	pgtest.RequireByKey(t, "contacts", `
+	pgtest.RequireByKey(t, `
 WITH people AS (
     INSERT INTO contacts (org_id, id, account_id, marketing, updated_at)
     SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'unknown', now() FROM generate_series(1, 10000)

@@ -102,7 +102,7 @@ func TestListConversations_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 
 func TestConversations_FewExpected_EachIsFoundByItsKey(t *testing.T) {
 	t.Parallel()
-	pgtest.RequireByKey(t, "conversations", `
+	pgtest.RequireByKey(t, `
 INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, updated_at)
 SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'open', 0, now() FROM generate_series(1, 10000)`,
 		map[string]string{"lock": sqlLockOf, "said": sqlUpdateSaid, "statuses": sqlStatusesOf, "last inbound": sqlLastInbound})

@@ -43,8 +43,8 @@ SET last_message_at = greatest(c.last_message_at, given.at),
 FROM (
     SELECT @org_id::uuid AS org_id, held.id, held.unread_count, asked.*
     FROM held
-    JOIN unnest(@contact_ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[], @reads::boolean[])
-        AS asked (contact_id, at, last, inbound_at, unread, reads) ON asked.contact_id = held.contact_id
+    JOIN unnest(@contact_ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[],
+        @reads::boolean[]) AS asked (contact_id, at, last, inbound_at, unread, reads) ON asked.contact_id = held.contact_id
     LIMIT @count
 ) AS given
 WHERE c.org_id = given.org_id

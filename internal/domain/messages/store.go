@@ -117,14 +117,16 @@ func span(all []ID) (least, greatest ID) {
 	return slices.MinFunc(all, byID), slices.MaxFunc(all, byID)
 }
 
+// Each state is looked up alone. With = ANY (@ids) the planner reads all states between the least and the greatest id, of which
+// it expects few: the statuses of a batch may be of messages that are weeks apart.
 const sqlLockStates = `
 SELECT st.id, ` + stateColumns + `
-FROM message_states st
-WHERE st.org_id = @org_id
-  AND st.id = ANY (@ids)
-  AND st.id BETWEEN @least AND @greatest
-ORDER BY st.id
-FOR NO KEY UPDATE`
+FROM (SELECT DISTINCT id FROM unnest(@ids::uuid[]) AS id ORDER BY id) AS wanted
+JOIN LATERAL (
+    SELECT st.id, ` + stateColumns + ` FROM message_states st
+    WHERE st.org_id = @org_id AND st.id = wanted.id AND st.id BETWEEN @least AND @greatest
+    FOR NO KEY UPDATE
+) AS st ON true`
 
 // lockStates locks the states of messages in the order of their ids. Messages that are gone have none.
 func lockStates(ctx context.Context, tx *postgres.Tx, all []ID) (map[ID]State, error) {
@@ -146,11 +148,12 @@ func lockStates(ctx context.Context, tx *postgres.Tx, all []ID) (map[ID]State, e
 
 const sqlMessagesOf = `
 SELECT ` + columns + `, ` + contactColumns + `
-FROM messages m` + sqlContact + `
-WHERE m.org_id = @org_id
-  AND m.id = ANY (@ids)
-  AND m.id BETWEEN @least AND @greatest
-  AND m.account_id = @account_id`
+FROM (SELECT DISTINCT id FROM unnest(@ids::uuid[]) AS id) AS wanted
+JOIN LATERAL (
+    SELECT ` + columns + ` FROM messages m
+    WHERE m.org_id = @org_id AND m.id = wanted.id AND m.id BETWEEN @least AND @greatest AND m.account_id = @account_id
+    OFFSET 0
+) AS m ON true` + sqlContact
 
 // lockMessages locks the states of messages of a number, and reads the rest of them.
 func lockMessages(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []ID) (map[ID]*Message, error) {
@@ -217,16 +220,19 @@ func contactsOf(ctx context.Context, tx *postgres.Tx, of accounts.ID, all []ID) 
 	return found, err
 }
 
-// sqlWriteBook writes everything that a settlement or a batch of callbacks changes.
+// sqlWriteBook writes everything that a settlement or a batch of callbacks changes. The organization comes from what is given,
+// and LIMIT makes the planner expect one row of it: so it looks up each state by its primary key. With the organization itself
+// it reads all states between the least and the greatest id.
 const sqlWriteBook = `-- locks: message_states, parked_statuses, send_attempts, provider_messages, send_pairs
 WITH given AS MATERIALIZED (
-    SELECT *
+    SELECT @org_id::uuid AS org_id, *
     FROM unnest(@ids::uuid[], @statuses::text[], @codes::text[], @words::text[], @numbers::integer[], @synthesized::boolean[],
         @provider_ids::text[], @second_ids::text[], @announced::smallint[], @begun::timestamptz[], @failures::smallint[],
         @sent::timestamptz[], @delivered::timestamptz[], @reads::timestamptz[], @played::timestamptz[], @failed::timestamptz[],
         @answered::timestamptz[])
         AS given (id, status, error_code, error_message, provider_code, synthesized, provider_id, second_provider_id, announced,
             begun_at, failures, sent_at, delivered_at, read_at, played_at, failed_at, answered_at)
+    LIMIT @changed
 ), changed AS (
     UPDATE message_states st
     SET status = g.status, error_code = g.error_code, error_message = g.error_message, provider_code = g.provider_code,
@@ -235,7 +241,7 @@ WITH given AS MATERIALIZED (
         delivered_at = g.delivered_at, read_at = g.read_at, played_at = g.played_at, failed_at = g.failed_at,
         answered_at = coalesce(g.answered_at, st.answered_at)
     FROM given g
-    WHERE st.org_id = @org_id AND st.id = g.id AND st.id BETWEEN @least AND @greatest
+    WHERE st.org_id = g.org_id AND st.id = g.id AND st.id BETWEEN @least AND @greatest
 ), tried AS (
     INSERT INTO send_attempts (org_id, message_id, attempt, begun_at, ended_at, outcome, error_code, provider_code)
     SELECT @org_id, * FROM unnest(@tried_ids::uuid[], @tried::smallint[], @tried_begun::timestamptz[], @tried_ended::timestamptz[],
@@ -305,6 +311,7 @@ func (b *book) columns() postgres.Args {
 	}
 	args["known"] = postgres.Each(b.ids, func(id providerID) string { return id.ProviderID })
 	args["known_ids"] = postgres.Each(b.ids, func(id providerID) ID { return id.MessageID })
+	args["changed"] = len(b.changed)
 	args["parked"] = postgres.Each(b.parked, func(p parked) string { return p.ProviderID })
 	args["parked_statuses"] = postgres.Each(b.parked, func(p parked) string { return p.status })
 	args["parked_ids"] = postgres.Each(b.parked, func(p parked) ids.Public[parkedKind] { return p.ID })

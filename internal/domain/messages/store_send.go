@@ -13,27 +13,31 @@ import (
 // sqlBegin writes the attempts of those messages whose last attempt has a known result, and reads
 // all of them, with everything that decides whether they may be sent. What it returns of a state is
 // from before its update. It comes from the locked row: another read of the table would return the
-// version from before a callback whose transaction the lock waited for.
+// version from before a callback whose transaction the lock waited for. Each state is found by its primary key, as in
+// sqlWriteBook.
 const sqlBegin = `
 WITH locked AS MATERIALIZED (
     SELECT st.id, ` + stateColumns + `
-    FROM message_states st
-    WHERE st.org_id = @org_id AND st.id = ANY (@ids) AND st.id BETWEEN @least AND @greatest
-    ORDER BY st.id
-    FOR NO KEY UPDATE
+    FROM (SELECT DISTINCT id FROM unnest(@ids::uuid[]) AS id ORDER BY id) AS wanted
+    JOIN LATERAL (
+        SELECT st.id, ` + stateColumns + ` FROM message_states st
+        WHERE st.org_id = @org_id AND st.id = wanted.id AND st.id BETWEEN @least AND @greatest
+        FOR NO KEY UPDATE
+    ) AS st ON true
 ), begun AS (
     UPDATE message_states st
     SET attempt = st.attempt + 1, begun_at = @now, last_begun_at = @now, status = 'pending'
-    FROM locked
-    WHERE st.org_id = @org_id AND st.id = locked.id AND st.id BETWEEN @least AND @greatest
-      AND locked.status IN ('queued', 'pending') AND locked.begun_at IS NULL
+    FROM (
+        SELECT @org_id::uuid AS org_id, id FROM locked WHERE status IN ('queued', 'pending') AND begun_at IS NULL LIMIT @count
+    ) AS waiting
+    WHERE st.org_id = waiting.org_id AND st.id = waiting.id AND st.id BETWEEN @least AND @greatest
     RETURNING st.id
 ), facts AS MATERIALIZED (
     SELECT o.subscription_status, o.trial_ends_at, o.suspended_at, o.require_opt_in, a.xmin::text AS version,
            a.cooldown_until, cu.status AS customer_status
     FROM organizations o
     JOIN accounts a ON a.org_id = @org_id AND a.id = @account_id
-    LEFT JOIN customers cu ON cu.org_id = @org_id AND cu.id = a.customer_id
+    LEFT JOIN LATERAL (SELECT status FROM customers WHERE org_id = @org_id AND id = a.customer_id OFFSET 0) AS cu ON true
     WHERE o.org_id = @org_id
 )
 SELECT ` + columns + `, ` + stateColumns + `, ` + contactColumns + `,
@@ -50,13 +54,15 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT last_inbound_at FROM conversations WHERE org_id = @org_id AND id = m.conversation_id OFFSET 0
 ) AS v ON true
-LEFT JOIN send_pairs p ON p.org_id = @org_id AND p.account_id = @account_id AND p.contact_id = m.contact_id
+LEFT JOIN LATERAL (
+    SELECT waits FROM send_pairs WHERE org_id = @org_id AND account_id = @account_id AND contact_id = m.contact_id OFFSET 0
+) AS p ON true
 CROSS JOIN facts f`
 
 func beginAttempts(ctx context.Context, tx *postgres.Tx, of accounts.ID, rows []ids.Any, now time.Time) ([]begun, error) {
 	least, greatest := lanes.Span(rows)
 	return postgres.Many[begun](ctx, tx, sqlBegin, postgres.Args{
-		"ids": rows, "least": least, argGreatest: greatest, argAccount: of, "now": now,
+		"ids": rows, "least": least, argGreatest: greatest, argAccount: of, "now": now, "count": len(rows),
 	})
 }
 

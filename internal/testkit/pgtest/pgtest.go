@@ -67,7 +67,7 @@ func Connect(t testing.TB, databaseURL string, tracers ...pgx.QueryTracer) *post
 }
 
 // Plan returns the generic plan of a statement. The statements in before run first; everything is
-// rolled back.
+// rolled back. The ids @least and @greatest span all partitions.
 func Plan(t testing.TB, databaseURL, sql string, before ...string) string {
 	t.Helper()
 	ctx := t.Context()
@@ -78,12 +78,19 @@ func Plan(t testing.TB, databaseURL, sql string, before ...string) string {
 		_, err := conn.Exec(ctx, statement)
 		require.NoError(t, err)
 	}
-	numbered, values, err := pgx.NamedArgs{}.RewriteQuery(ctx, conn, sql, nil)
+	spanned := pgx.NamedArgs{"least": "'00000000-0000-0000-0000-000000000000'", "greatest": "'ffffffff-ffff-ffff-ffff-ffffffffffff'"}
+	numbered, values, err := spanned.RewriteQuery(ctx, conn, sql, nil)
 	require.NoError(t, err)
 	_, err = conn.Prepare(ctx, "asked", numbered)
 	require.NoError(t, err)
-	arguments := strings.TrimSuffix(strings.Repeat("NULL, ", len(values)), ", ")
-	rows, err := conn.Query(ctx, `EXPLAIN (COSTS OFF) EXECUTE asked (`+arguments+`)`, pgx.QueryExecModeSimpleProtocol)
+	arguments := make([]string, len(values))
+	for i, value := range values {
+		arguments[i] = "NULL"
+		if given, is := value.(string); is {
+			arguments[i] = given
+		}
+	}
+	rows, err := conn.Query(ctx, `EXPLAIN (COSTS OFF) EXECUTE asked (`+strings.Join(arguments, ", ")+`)`, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
