@@ -73,8 +73,9 @@ fmt-check:
 vet: ## Run go vet
 	go vet ./...
 
+# The linters read the compiled packages that `make race` needs too, so that those of tests are compiled once.
 lint: ## Run the linters (.golangci.yml)
-	@$$(scripts/tool.sh golangci-lint) run
+	@CGO_ENABLED=1 GOFLAGS=-race $$(scripts/tool.sh golangci-lint) run
 
 tidy: ## Run go mod tidy
 	go mod tidy

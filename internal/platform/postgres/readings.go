@@ -3,11 +3,16 @@ package postgres
 import (
 	"strings"
 	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // readings keeps what a tracer read from the text of a statement. Most statements are constants,
-// and reading one by regular expressions takes longer than many a statement takes to run.
-type readings struct{ bySQL sync.Map }
+// and reading one by regular expressions takes longer than many a statement takes to run. Those
+// with a literal, as the one that begins a transaction, differ from each other: the oldest leave.
+type readings struct{ bySQL *lru.Cache[string, reading] }
+
+const keptReadings = 10_000
 
 // reading is what a tracer found in one statement.
 type reading struct {
@@ -19,22 +24,19 @@ type reading struct {
 var allReadings sync.Map //nolint:gochecknoglobals // shared by the tests of a package, which each make tracers of their own
 
 func readingsFor(tracer string, with []string) *readings {
-	found, _ := allReadings.LoadOrStore(tracer+" "+strings.Join(with, " "), &readings{})
+	bySQL, err := lru.New[string, reading](keptReadings)
+	if err != nil {
+		panic(err) // a size that is not positive
+	}
+	found, _ := allReadings.LoadOrStore(tracer+" "+strings.Join(with, " "), &readings{bySQL: bySQL})
 	return found.(*readings) //nolint:forcetypeassert // the map is only used here
 }
 
-// A statement of at most shortSQL bytes is not kept: it may contain a literal, as the one that begins
-// a transaction does, and a new text for each literal would fill the map.
-const shortSQL = 200
-
 func (r *readings) of(sql string, read func() reading) reading {
-	if len(sql) <= shortSQL {
-		return read()
-	}
-	if known, found := r.bySQL.Load(sql); found {
-		return known.(reading) //nolint:forcetypeassert // the map is only used here
+	if known, found := r.bySQL.Get(sql); found {
+		return known
 	}
 	made := read()
-	r.bySQL.Store(sql, made)
+	r.bySQL.Add(sql, made)
 	return made
 }
