@@ -90,12 +90,16 @@ func (s stored) part(org orgs.ID) Part {
 }
 
 const (
+	// Each is looked up alone. With = ANY (@ids) the planner reads all callbacks between the least and the greatest id.
 	sqlBodies = `
-SELECT id, phone_number_id, generation, business_account_id, body
-FROM callbacks
-WHERE org_id = @org_id
-  AND id = ANY (@ids)
-  AND id BETWEEN @least AND @greatest`
+SELECT found.id, found.phone_number_id, found.generation, found.business_account_id, found.body
+FROM unnest(@ids::uuid[]) AS wanted (id)
+JOIN LATERAL (
+    SELECT id, phone_number_id, generation, business_account_id, body
+    FROM callbacks
+    WHERE org_id = @org_id AND id = wanted.id AND id BETWEEN @least AND @greatest
+    LIMIT 1
+) AS found ON true`
 
 	sqlInsert = `
 INSERT INTO callbacks (org_id, id, phone_number_id, generation, business_account_id, body)

@@ -167,6 +167,9 @@ func outgoingDeliveries(ctx context.Context, scope postgres.Scope, of Subscripti
 }
 
 const (
+	// The organization comes from what is given, and LIMIT makes the planner expect one row of it: so it looks up each
+	// delivery by its primary key. With the organization itself it reads all deliveries between the least and the greatest id,
+	// of which one may be a retry of yesterday.
 	sqlSettleDeliveries = `
 UPDATE webhook_deliveries d
 SET status = o.status,
@@ -178,11 +181,15 @@ SET status = o.status,
     response_body_snippet = o.snippet,
     duration_ms = o.duration_ms,
     error_code = o.error_code
-FROM unnest(
-    @ids::uuid[], @statuses::text[], @attempts::smallint[], @ats::timestamptz[], @nexts::timestamptz[], @responses::smallint[],
-    @snippets::text[], @durations::integer[], @codes::text[]
-) AS o (id, status, attempt, at, next_at, response_status, snippet, duration_ms, error_code)
-WHERE d.org_id = @org_id
+FROM (
+    SELECT @org_id::uuid AS org_id, *
+    FROM unnest(
+        @ids::uuid[], @statuses::text[], @attempts::smallint[], @ats::timestamptz[], @nexts::timestamptz[], @responses::smallint[],
+        @snippets::text[], @durations::integer[], @codes::text[]
+    ) AS given (id, status, attempt, at, next_at, response_status, snippet, duration_ms, error_code)
+    LIMIT @count
+) AS o
+WHERE d.org_id = o.org_id
   AND d.id = o.id
   AND d.id BETWEEN @least AND @greatest`
 
@@ -231,21 +238,23 @@ func columnsOf(made []outcome) (_ postgres.Args, allAtOnce bool) {
 	byID := func(a, b DeliveryID) int { return a.Any().Compare(b.Any()) }
 	return postgres.Args{
 		"ids": deliveries, "statuses": statuses, "attempts": attempts, "ats": ats, "nexts": nexts, "responses": responses,
-		"snippets": snippets, "durations": durations, "codes": codes,
+		"snippets": snippets, "durations": durations, "codes": codes, "count": count,
 		"least": slices.MinFunc(deliveries, byID), "greatest": slices.MaxFunc(deliveries, byID),
 	}, allAtOnce
 }
 
+// As sqlSettleDeliveries.
 const sqlKill = `
-UPDATE webhook_deliveries
+UPDATE webhook_deliveries d
 SET status = 'dead', troubled = true, next_attempt_at = NULL, error_code = @code
-WHERE org_id = @org_id
-  AND id = ANY (@ids)
-  AND status IN ('pending', 'failed')`
+FROM (SELECT @org_id::uuid AS org_id, id FROM unnest(@ids::uuid[]) AS id LIMIT @count) AS o
+WHERE d.org_id = o.org_id
+  AND d.id = o.id
+  AND d.status IN ('pending', 'failed')`
 
 // killDeliveries makes pending and failed deliveries dead.
 func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryID, code string) error {
-	_, err := tx.Exec(ctx, sqlKill, postgres.Args{"ids": deliveries, "code": code})
+	_, err := tx.Exec(ctx, sqlKill, postgres.Args{"ids": deliveries, "code": code, "count": len(deliveries)})
 	return err
 }
 

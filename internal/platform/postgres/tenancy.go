@@ -80,11 +80,13 @@ var (
 	sqlComma   = regexp.MustCompile(`(?i)\b(?:FROM|JOIN)\s+[a-z_.]+(?:\s+(?:AS\s+)?[a-z_]+)?\s*,\s*([a-z_]+)`)
 	sqlBinding = regexp.MustCompile(`(?i)\borg_id\s*=\s*@org_id\b`)
 	sqlTie     = regexp.MustCompile(`(?i)\borg_id\s*=\s*[a-z_]+\.org_id\b|\bUSING\s*\(\s*org_id\b`)
+	sqlGiven   = regexp.MustCompile(`(?i)@org_id::uuid\s+AS\s+org_id\b`)
 	sqlOwnOrg  = regexp.MustCompile(`@org_id\b`)
 )
 
 // fault counts tenant tables and conditions on org_id. Each table needs one: org_id compared with
-// a parameter, compared with that of another table, or inserted as the first column.
+// a parameter, compared with that of another table or of a subquery that gives the parameter this
+// name, or inserted as the first column.
 func (t *Tenancy) fault(sql string) string {
 	text := sqlNoise.ReplaceAllString(sql, " ")
 	for _, match := range sqlComma.FindAllStringSubmatch(text, -1) {
@@ -106,8 +108,9 @@ func (t *Tenancy) fault(sql string) string {
 	bindings := len(sqlBinding.FindAllString(text, -1))
 	inserts := len(sqlInsert.FindAllString(text, -1))
 	ties := len(sqlTie.FindAllString(text, -1))
+	bound := bindings > 0 || inserts > 0 && sqlOwnOrg.MatchString(text) || ties > 0 && sqlGiven.MatchString(text)
 	switch {
-	case bindings == 0 && (inserts == 0 || !sqlOwnOrg.MatchString(text)):
+	case !bound:
 		return fmt.Sprintf("a statement on tenant table %s binds no org_id", first)
 	case bindings+inserts+ties < named:
 		return fmt.Sprintf("a statement names %d tenant tables and ties only %d of them to an org_id", named, bindings+inserts+ties)

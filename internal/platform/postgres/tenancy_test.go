@@ -41,6 +41,8 @@ func TestTenancy(t *testing.T) {
 		"join by USING":        {`SELECT 1 FROM labels l JOIN teams t USING (org_id) WHERE l.org_id = @org_id`, ""},
 		"insert":               {`INSERT INTO teams (org_id, id, name) VALUES (@org_id, gen_random_uuid(), 'x')`, ""},
 		"update":               {`UPDATE labels SET color = 'red' WHERE org_id = @org_id`, ""},
+		"given by a subquery":  {`UPDATE labels l SET color = 'red' FROM (SELECT @org_id::uuid AS org_id) g WHERE l.org_id = g.org_id`, ""},
+		"given and not tied":   {`UPDATE labels l SET color = 'red' FROM (SELECT @org_id::uuid AS org_id) g WHERE l.color = 'blue'`, "binds no org_id"},
 		"unbound select":       {`SELECT id FROM labels`, "binds no org_id"},
 		"unbound by id":        {`SELECT name FROM labels WHERE id = gen_random_uuid()`, "binds no org_id"},
 		"unbound update":       {`UPDATE labels SET color = 'red'`, "binds no org_id"},
