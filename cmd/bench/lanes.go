@@ -77,7 +77,7 @@ func openFixture(ctx context.Context, b *bench, database string, how handler, tr
 	f.queue = must(jobs.NewQueue(f.adding, f.clock, f.logger))
 	f.lanes = lanes.New(f.adding, f.queue, f.clock, f.logger)
 	lanes.Register(f.lanes, lanes.Kind[struct{}, struct{}]{
-		Name: laneKind, Workers: how.workers, SlowWorkers: how.slowWorkers, Least: 4, Most: 32, Timeout: 12 * time.Second,
+		Name: laneKind, Retries: lanes.Hold, Workers: how.workers, SlowWorkers: how.slowWorkers, Least: 4, Most: 32, Timeout: 12 * time.Second,
 		Open: func(_ context.Context, lane lanes.Lane) (lanes.Work[struct{}, struct{}], error) {
 			return lanes.Work[struct{}, struct{}]{Call: func(ctx context.Context, row lanes.Row, _ struct{}) lanes.Answer[struct{}] {
 				retryAt := how.call(ctx, lane.ID, row.ID)
@@ -156,10 +156,14 @@ func (f *fixture) addRows(ctx context.Context, tx *postgres.Tx, lane ids.Any, ro
 
 // fill adds rows by transactions of many.
 func (f *fixture) fill(ctx context.Context, add adder, to place, count int) error {
+	return f.fillWith(ctx, add, to, count, newRow)
+}
+
+func (f *fixture) fillWith(ctx context.Context, add adder, to place, count int, row func() lanes.Row) error {
 	for count > 0 {
 		rows := make([]lanes.Row, min(count, fillAtOnce))
 		for i := range rows {
-			rows[i] = newRow()
+			rows[i] = row()
 		}
 		count -= len(rows)
 		if err := f.in(ctx, to.org, func(tx *postgres.Tx) error { return add(ctx, tx, to.lane, rows...) }); err != nil {

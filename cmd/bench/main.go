@@ -39,6 +39,7 @@ func benchmarks() map[string]benchmark {
 			{"pickup", benchPickup},
 			{"isolation", benchIsolation},
 			{"blocked", benchBlocked},
+			{"held", benchHeld},
 		}},
 		"deliver": {rounds: 3, parts: []part{
 			{"dense", benchDense}, {"latency", benchLatency}, {"rates", benchRates}, {"trouble", benchTrouble},
