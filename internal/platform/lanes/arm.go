@@ -70,7 +70,9 @@ func (l *Lanes) ownTx(ctx context.Context, tx *postgres.Tx, sql string, lanes []
 // are due later.
 func (l *Lanes) look(ctx context.Context, lanes []ids.Any) error {
 	now := l.clock.Now()
-	states, err := postgres.Many[idleLane](ctx, l.db.System("look at lanes"), sqlLook, postgres.Args{"lanes": lanes, "now": now})
+	states, err := postgres.Many[idleLane](ctx, l.db.System("look at lanes"), sqlLook, postgres.Args{
+		"lanes": lanes, "count": len(lanes), "now": now,
+	})
 	if err != nil || len(states) == 0 {
 		return err
 	}

@@ -69,10 +69,12 @@ WHERE l.lane_id = given.lane_id
 RETURNING l.lane_id`
 
 	// Reads when the earliest row of an idle lane may start. A row whose key is held or paced cannot
-	// start yet: the end of the hold or pace (lane_keys.until) counts instead of its due time.
+	// start yet: the end of the hold or pace (lane_keys.until) counts instead of its due time. LIMIT makes the planner
+	// expect one lane also in the plan that it keeps: otherwise it plans each look anew, which takes ten times as long as the look.
 	sqlLook = `
 SELECT l.lane_id, l.org_id, l.kind, l.armed, l.slow, head.due_at
-FROM lanes l
+FROM (SELECT DISTINCT lane_id FROM unnest(@lanes::uuid[]) AS lane_id LIMIT @count) asked
+JOIN lanes l ON l.lane_id = asked.lane_id
 CROSS JOIN LATERAL (
     SELECT least(
         (SELECT min(first.due_at)
@@ -89,8 +91,7 @@ CROSS JOIN LATERAL (
     ) AS due_at
     OFFSET 0 -- keeps the planner from merging the subquery, which would then run once per mention of due_at
 ) head
-WHERE l.lane_id = ANY (@lanes)
-  AND NOT l.armed
+WHERE NOT l.armed
   AND head.due_at IS NOT NULL
   AND (head.due_at <= @now OR l.timer_at IS NULL OR l.timer_at <= @now OR l.timer_at > head.due_at)
 ORDER BY l.lane_id`
