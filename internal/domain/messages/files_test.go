@@ -98,11 +98,12 @@ func mediaURL(t *testing.T, body fields) any {
 
 func TestFiles_Picture_StoredBeforeItsEvent(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
+	s := newIdleFixture(t) // nothing fetches the file yet
 	content := s.upload(t, picture, "image/png")
 	content["caption"] = "Look"
 	s.receive(t, s.said("wamid.1", "image", content))
 	require.Zero(t, s.countEvents(t, "message.received"), "the event waits")
+	s.Work(t)
 	m := s.awaitFile(t, "wamid.1", "ready")
 	require.EqualValues(t, len(picture), *m.MediaSize)
 	require.Equal(t, "image/png", *m.MediaType)
@@ -204,9 +205,10 @@ func TestFiles_WrongChecksum_TriedAgain(t *testing.T) {
 
 func TestFiles_Echo_AnnouncedWithItsFile(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
+	s := newIdleFixture(t) // nothing fetches the file yet
 	s.receive(t, s.echo("wamid.1", "image", s.upload(t, picture, "image/png")))
-	require.Zero(t, s.countEvents(t, "message.sent"))
+	require.Zero(t, s.countEvents(t, "message.sent"), "the event waits")
+	s.Work(t)
 	s.awaitFile(t, "wamid.1", "ready")
 	sent := s.bodyOf(t, "message.sent")["data"].(fields)["message"].(fields)
 	stored, err := s.download(t, sent["media_url"].(string))
