@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Expires two million messages, half row by row and half with their month, while others send and read: no statement
-# waits for a second, and the 99th percentile grows to at most 1.5 times. Takes 15 minutes. Run nothing else meanwhile.
+# waits for a second, and the 99th percentile grows to at most 1.5 times (median of rounds). Takes 15 minutes. Run nothing else meanwhile.
 # PARLEY_PROOF_ROWS is another number of messages.
 set -euo pipefail
 

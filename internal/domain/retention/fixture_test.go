@@ -62,8 +62,8 @@ func (f *fixture) makePartitions(t *testing.T) {
 	}
 }
 
-// work works the jobs of retention until the test ends.
-func (f *fixture) work(t *testing.T) {
+// work works the jobs of retention until stop is called or the test ends. A job that has begun is finished first.
+func (f *fixture) work(t *testing.T) (stop func()) {
 	t.Helper()
 	set := jobs.NewSet()
 	set.Queue(jobs.Maintenance, 2, 10*time.Millisecond)
@@ -73,27 +73,28 @@ func (f *fixture) work(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var group sync.WaitGroup
 	group.Go(func() { _ = runner.Run(ctx) })
-	t.Cleanup(func() {
+	stop = func() {
 		cancel()
 		group.Wait()
-	})
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // walk starts retention and waits until no job of it is left.
 func (f *fixture) walk(t *testing.T) {
 	t.Helper()
-	f.walkFor(t, 30*time.Second)
+	require.NoError(t, f.retention.Start(t.Context()))
+	require.Eventually(t, func() bool { return f.done(t) }, 30*time.Second, 10*time.Millisecond)
 }
 
-func (f *fixture) walkFor(t *testing.T, most time.Duration) {
+// done tells whether no job of retention is left.
+func (f *fixture) done(t *testing.T) bool {
 	t.Helper()
-	require.NoError(t, f.retention.Start(t.Context()))
-	require.Eventually(t, func() bool {
-		left, err := postgres.One[int](t.Context(), f.DB.System("test"), `
-			SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'retention' AND state NOT IN ('completed', 'cancelled', 'discarded')`, nil)
-		require.NoError(t, err)
-		return left == 0
-	}, most, 10*time.Millisecond)
+	left, err := postgres.One[int](t.Context(), f.DB.System("test"), `
+		SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'retention' AND state NOT IN ('completed', 'cancelled', 'discarded')`, nil)
+	require.NoError(t, err)
+	return left == 0
 }
 
 // tenant is an organization with a number and a conversation.
