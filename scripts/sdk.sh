@@ -50,6 +50,25 @@ packages() {
   cat "$scratch/packages.log"
 }
 
+# A program takes the SDKs from a clone of the repository beside it, by the commands of their READMEs.
+from_clone() {
+  mkdir "$scratch/program"
+  ln -s "$root" "$scratch/parley"
+  (
+    cd "$scratch/program"
+    go mod init example
+    eval "$(sed -n 's/^`\(go mod edit .*\)`\.$/\1/p' "$root/sdk/go/README.md")"
+    printf 'package main\n\nimport parley "github.com/parley-chat/parley/sdk/go"\n\nfunc main() { println(parley.Version) }\n' >main.go
+    go run .
+    sed -n 's/.*`\(npm run build [^`]*\)`.*/\1/p; s/^`\(npm install \.\.[^`]*\)`\.$/\1/p' "$root/sdk/typescript/README.md" >install.sh
+    echo '{ "type": "module" }' >package.json
+    [[ $(wc -l <install.sh) -eq 2 ]]
+    bash -e install.sh
+    node -e 'import("@parley-chat/parley").then(sdk => new sdk.Parley({ apiKey: "svc_live_1", baseUrl: "http://127.0.0.1/v1" }))'
+  ) >"$scratch/clone.log" 2>&1 || fail "a program with the SDKs of a clone"
+  echo "sdk: a program took the SDKs from the clone"
+}
+
 run() {
   PARLEY_DATABASE_URL="${server%/*}/$database" XDG_CACHE_HOME=$scratch/cache \
     .bin/parley dev --json --addr 127.0.0.1:0 >"$scratch/dev.json" 2>"$scratch/dev.log" &
@@ -119,25 +138,34 @@ echo_bot() {
   python3 sdk/python/examples/echo_bot.py >"$scratch/bot.log" 2>&1 &
   bot=$!
   await "the bot does not listen" grep -q '^listening' "$scratch/bot.log"
-  curl -sf "$PARLEY_PHONE/sim/inbound" -H 'Content-Type: application/json' -o "$scratch/inbound.log" \
-    -d '{"phone_number_id":"'"$PARLEY_NUMBER"'","from":"15550100002","type":"text","text":{"body":"Echo this ☕"}}'
+  write 15550100002 'Echo this ☕'
+  write 15550100003 'I hide my number'
   await "the bot did not answer" echoed
   echo "sdk: the echo bot answered"
 }
 
-# Whether exactly the echo was sent to the person.
+# A person writes a text.
+write() {
+  curl -sf "$PARLEY_PHONE/sim/inbound" -H 'Content-Type: application/json' -o "$scratch/inbound.log" \
+    -d '{"phone_number_id":"'"$PARLEY_NUMBER"'","from":"'"$1"'","type":"text","text":{"body":"'"$2"'"}}'
+}
+
+# Whether exactly the echoes were sent to the two people.
 echoed() {
   python3 -c '
 import os, sys, parley
 client = parley.Parley(os.environ["PARLEY_KEY"], os.environ["PARLEY_URL"])
-texts = [m["text"]["body"] for m in client.list_messages(os.environ["PARLEY_NUMBER"], direction="outbound")
-         if m["to"] == "+15550100002" and m["status"] in ("sent", "delivered", "read")]
-sys.exit(texts != ["Echo this ☕"])
+texts = {name: [m["text"]["body"] for contact in client.list_contacts(os.environ["PARLEY_NUMBER"], q=name)
+                for m in client.list_messages(os.environ["PARLEY_NUMBER"], contact_id=contact["id"], direction="outbound")
+                if m["status"] in ("sent", "delivered", "read")]
+         for name in ("Grace", "Linus")}
+sys.exit(texts != {"Grace": ["Echo this ☕"], "Linus": ["I hide my number"]})
 '
 }
 
 cases
 packages
+from_clone
 start
 (cd sdk/go && go build -o "$scratch/quickstart" ./examples/quickstart)
 quickstart go "$scratch/quickstart"

@@ -44,6 +44,20 @@ func TestControl_UnknownField_IsRefused(t *testing.T) {
 	})
 }
 
+func TestControl_ThreadWithoutItsChat_NamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		status, answer := f.call(http.MethodGet, "/sim/thread?user="+ada, "", nil)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, dig(answer, "error", "message"), "phone_number_id is required")
+		status, answer = f.call(http.MethodGet, "/sim/thread?phone_number_id="+simulator.DefaultPhoneNumberID, "", nil)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, dig(answer, "error", "message"), "user is required")
+		_, answer = f.call(http.MethodGet, "/sim/thread?phone_number_id="+simulator.DefaultPhoneNumberID+"&user="+ada, "", nil)
+		require.Equal(t, object{"data": []any{}}, answer, "nothing was written yet")
+	})
+}
+
 func TestControl_ContentOfAnotherType_IsRefused(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {

@@ -75,7 +75,14 @@ func (s *Server) readThread(c *request) (any, error) {
 	if err := checkNames(query, "phone_number_id", "user"); err != nil {
 		return nil, err
 	}
-	digits, _ := wire.UserDigits(query.Get("user"))
-	thread := s.Data.LatestMessages(state.Pair{Number: query.Get("phone_number_id"), User: digits}, 500)
+	number := query.Get("phone_number_id")
+	if number == "" {
+		return nil, wire.Refusal(100, "phone_number_id is required: the business number of the chat")
+	}
+	digits, ok := wire.UserDigits(query.Get("user"))
+	if !ok {
+		return nil, wire.Refusal(100, "user is required: the phone number of the user, such as 15550100001")
+	}
+	thread := append([]*state.ChatMessage{}, s.Data.LatestMessages(state.Pair{Number: number, User: digits}, 500)...)
 	return object{"data": json.RawMessage(wire.Encode(thread))}, nil // encoded under the lock
 }

@@ -15,13 +15,15 @@ def answer(event: parley.WebhookEvent) -> None:
         for change in entry["changes"]:
             value = change["value"]
             for message in value.get("messages", []):
-                if message["type"] != "text" or "from" not in message:
+                if message["type"] != "text":
                     continue
+                # A person who hides the number is addressed by the user id.
+                address = {"to": message["from"]} if "from" in message else {"recipient": message["from_user_id"]}
                 client.send_message(
                     value["metadata"]["phone_number_id"],
                     {
                         "messaging_product": "chat",
-                        "to": message["from"],
+                        **address,
                         "type": "text",
                         "text": {"body": message["text"]["body"]},
                     },
