@@ -77,14 +77,39 @@ func (k *known) say(m conversations.Message) {
 		k.last, k.lastID = &m.At, m.ID
 	}
 	if m.Inbound {
-		k.unread, k.status = k.unread+1, conversations.Open
+		k.status = conversations.Open
 		if k.inbound == nil || m.At.After(*k.inbound) {
 			k.inbound = &m.At
 		}
 	}
-	if m.Read {
-		k.unread = 0
+}
+
+// read counts the unread messages after a batch. One with Read that came late, after the contact wrote again, leaves what
+// was unread before: whoever knows when each was sent takes off those that are read.
+func (k *known) read(batch []conversations.Message) (late bool) {
+	isUnread := func(i int) bool {
+		for j, m := range batch {
+			if m.Read && (m.At.After(batch[i].At) || j > i && m.At.Equal(batch[i].At)) {
+				return false
+			}
+		}
+		return true
 	}
+	var readAt time.Time
+	unread := 0
+	for i, m := range batch {
+		if m.Read && m.At.After(readAt) {
+			readAt = m.At
+		}
+		if m.Inbound && isUnread(i) {
+			unread++
+		}
+	}
+	if late = !readAt.IsZero() && k.inbound != nil && readAt.Before(*k.inbound); readAt.IsZero() || late {
+		unread += k.unread
+	}
+	k.unread = unread
+	return late
 }
 
 // TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount compares with a model: whatever is said in whatever batches, a
@@ -116,13 +141,30 @@ func TestService_SaidTx_AnyBatches_LastMessagesAndUnreadCount(t *testing.T) {
 			before[id] = k.unread
 		}
 		threads, touched := b.said(t, messages...), map[contacts.ID]bool{}
+		ofContact := map[contacts.ID][]conversations.Message{}
+		for _, m := range messages {
+			if !m.Reaction {
+				ofContact[m.ContactID] = append(ofContact[m.ContactID], m)
+			}
+		}
+		late := map[contacts.ID]bool{}
+		for id, batch := range ofContact {
+			if model[id] == nil {
+				model[id], touched[id] = &known{status: conversations.Open}, true
+			}
+			late[id] = model[id].read(batch)
+		}
 		for i, m := range messages {
 			k := model[m.ContactID]
 			if k == nil {
-				k = &known{id: threads[i].ID, status: conversations.Open}
+				k = &known{status: conversations.Open}
 				model[m.ContactID], touched[m.ContactID] = k, true
 			}
-			require.Equal(r, before[m.ContactID], threads[i].UnreadBefore)
+			if k.id.IsZero() {
+				k.id = threads[i].ID
+			}
+			require.Equal(r, []any{before[m.ContactID], k.unread, late[m.ContactID]},
+				[]any{threads[i].UnreadBefore, threads[i].Unread, threads[i].ReadLate})
 			if !m.Reaction {
 				k.say(m)
 				touched[m.ContactID] = true

@@ -23,7 +23,7 @@ type Message struct {
 	// Inbound is true for a message that the contact sent: it is unread, and opens the conversation.
 	Inbound bool
 	// Read is true for a message that was sent on the phone or in the dashboard, where the
-	// conversation is shown: all messages before it are read.
+	// conversation is shown: what the contact sent before it is read.
 	Read bool
 	// Reaction is true for a reaction: it needs a conversation and changes nothing of it.
 	Reaction bool
@@ -37,8 +37,11 @@ type Thread struct {
 	AssigneeID *orgs.UserID
 	// LastInboundAt is when the contact last wrote; nil if never.
 	LastInboundAt *time.Time
-	// UnreadBefore is how many messages were unread before this one and those given with it.
-	UnreadBefore int
+	// UnreadBefore is how many messages were unread before this one and those given with it, Unread how many are now.
+	UnreadBefore, Unread int
+	// ReadLate is true if the contact wrote after the last message with Read, as was known before. Such a message came late:
+	// Unread still has all of UnreadBefore, and the caller, who knows when each was sent, takes off those that are read.
+	ReadLate bool
 }
 
 // SaidTx updates the conversations of messages: it makes those that are missing, and opens those again

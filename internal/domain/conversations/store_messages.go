@@ -15,7 +15,7 @@ const (
 	// Conversations are locked in the order of their ids. Each is looked up alone, because with = ANY the planner
 	// reads all conversations of the organization as long as it expects only few.
 	sqlLockOf = `
-SELECT c.id, c.contact_id, c.unread_count
+SELECT c.id, c.contact_id, c.unread_count, c.last_inbound_at
 FROM (
     SELECT c.id
     FROM unnest(@contact_ids::uuid[]) AS wanted (contact_id)
@@ -23,7 +23,7 @@ FROM (
     ORDER BY c.id
 ) AS found
 JOIN LATERAL (
-    SELECT id, contact_id, unread_count FROM conversations WHERE org_id = @org_id AND id = found.id FOR NO KEY UPDATE
+    SELECT id, contact_id, unread_count, last_inbound_at FROM conversations WHERE org_id = @org_id AND id = found.id FOR NO KEY UPDATE
 ) AS c ON true`
 	// The conversations that exist are locked, then updated. A row that another transaction has changed is updated
 	// in its newest version, which the lock waited for. The organization comes from the subquery, which LIMIT keeps
@@ -37,21 +37,22 @@ UPDATE conversations c
 SET last_message_at = greatest(c.last_message_at, given.at),
     last_message_id = CASE WHEN given.at >= coalesce(c.last_message_at, given.at) THEN given.last ELSE c.last_message_id END,
     last_inbound_at = greatest(c.last_inbound_at, given.inbound_at),
-    unread_count = CASE WHEN given.reads THEN 0 ELSE c.unread_count END + given.unread,
+    unread_count = CASE WHEN given.read_at >= coalesce(c.last_inbound_at, given.read_at) THEN 0 ELSE c.unread_count END + given.unread,
     status = CASE WHEN given.inbound_at IS NOT NULL THEN 'open' ELSE c.status END,
     updated_at = CASE WHEN given.at IS NULL THEN c.updated_at ELSE greatest(@now, c.updated_at + interval '1 millisecond') END
 FROM (
-    SELECT @org_id::uuid AS org_id, held.id, held.unread_count, asked.*
+    SELECT @org_id::uuid AS org_id, held.id, held.unread_count, held.last_inbound_at, asked.*
     FROM held
     JOIN unnest(@contact_ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[],
-        @reads::boolean[]) AS asked (contact_id, at, last, inbound_at, unread, reads) ON asked.contact_id = held.contact_id
+        @read_ats::timestamptz[]) AS asked (contact_id, at, last, inbound_at, unread, read_at) ON asked.contact_id = held.contact_id
     LIMIT @count
 ) AS given
 WHERE c.org_id = given.org_id
   AND c.id = given.id
   AND c.contact_id = given.contact_id
   AND c.departure IS NULL
-RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at, given.unread_count AS unread_before`
+RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at, given.unread_count AS unread_before, c.unread_count AS unread,
+    coalesce(given.read_at < given.last_inbound_at, false) AS read_late`
 
 	// For conversations that were missing a moment ago; another transaction may have made them since.
 	sqlInsertSaid = `
@@ -69,7 +70,7 @@ SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_mess
     status = CASE WHEN EXCLUDED.last_inbound_at IS NOT NULL THEN 'open' ELSE conversations.status END,
     updated_at = greatest(@now, conversations.updated_at + interval '1 millisecond')
 WHERE conversations.departure IS NULL
-RETURNING id, contact_id, status, assignee_id, last_inbound_at, 0 AS unread_before`
+RETURNING id, contact_id, status, assignee_id, last_inbound_at, 0 AS unread_before, unread_count AS unread, false AS read_late`
 )
 
 // exchange is the messages of one contact.
@@ -81,9 +82,10 @@ type exchange struct {
 	// when the contact wrote last.
 	at, inboundAt *time.Time
 	last          ids.Any
-	// unread counts the inbound ones after the last one with Read; read tells that there is such a one.
-	unread int
-	read   bool
+	// unread is when the inbound ones were sent that no message with Read came after; readAt is when the last of those with
+	// Read was sent.
+	unread []time.Time
+	readAt *time.Time
 }
 
 func (e *exchange) add(message Message) {
@@ -94,13 +96,18 @@ func (e *exchange) add(message Message) {
 		e.at, e.last = &message.At, message.ID
 	}
 	if message.Inbound {
-		e.unread++
+		if e.readAt == nil || !message.At.Before(*e.readAt) {
+			e.unread = append(e.unread, message.At)
+		}
 		if e.inboundAt == nil || message.At.After(*e.inboundAt) {
 			e.inboundAt = &message.At
 		}
 	}
 	if message.Read {
-		e.read, e.unread = true, 0
+		e.unread = slices.DeleteFunc(e.unread, func(at time.Time) bool { return !at.After(message.At) })
+		if e.readAt == nil || message.At.After(*e.readAt) {
+			e.readAt = &message.At
+		}
 	}
 }
 
@@ -126,11 +133,11 @@ func saidArgs(of accounts.ID, all []*exchange, now time.Time) postgres.Args {
 		postgres.Col("ats", func(e *exchange) *time.Time { return e.at }),
 		postgres.Col("lasts", func(e *exchange) ids.Any { return e.last }),
 		postgres.Col("inbound_ats", func(e *exchange) *time.Time { return e.inboundAt }),
-		postgres.Col("unread", func(e *exchange) int { return e.unread }),
-		postgres.Col("reads", func(e *exchange) bool { return e.read }))
+		postgres.Col("unread", func(e *exchange) int { return len(e.unread) }),
+		postgres.Col("read_ats", func(e *exchange) *time.Time { return e.readAt }))
 	readIn := []contacts.ID{}
 	for _, one := range all {
-		if one.read {
+		if one.readAt != nil {
 			readIn = append(readIn, one.contact)
 		}
 	}

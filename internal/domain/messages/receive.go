@@ -3,6 +3,7 @@ package messages
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -267,32 +268,58 @@ func (b *batch) threadsTx(ctx context.Context, tx *postgres.Tx) error {
 	return nil
 }
 
-// readInBatch marks messages of contacts as read if the business answered later in the batch from the phone app.
-func (b *batch) readInBatch() {
-	answered := map[conversations.ID]*time.Time{}
-	for _, one := range slices.Backward(b.said) {
-		m := &one.message
-		switch {
-		case m.Type == provider.TypeReaction:
-		case m.Direction == Outbound:
-			answered[m.ConversationID] = m.SentAt
-		case answered[m.ConversationID] != nil:
-			m.Status, m.ReadAt = Read, answered[m.ConversationID]
-		}
+// answers are when the business last wrote from the phone app, by conversation.
+type answers map[conversations.ID]*time.Time
+
+func (a answers) add(m *Message) {
+	if last := a[m.ConversationID]; last == nil || m.SentAt.After(*last) {
+		a[m.ConversationID] = m.SentAt
 	}
 }
 
-// readOnPhoneTx marks the messages from before an answer from the phone as read.
-func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
-	done := map[conversations.ID]bool{}
+func (m *Message) isAnswer() bool { return m.Direction == Outbound && m.Type != provider.TypeReaction }
+
+// readInBatch marks messages of contacts as read that the business answered from the phone app, in the same batch. Of two that
+// were sent in the same second, the first in the batch was sent first.
+func (b *batch) readInBatch() {
+	before, after := answers{}, answers{}
+	for _, one := range slices.Backward(b.said) {
+		one.readBy(after, func(answer, message time.Time) bool { return !answer.Before(message) })
+	}
 	for _, one := range b.said {
-		m := one.message
-		if m.Direction == Inbound || m.Type == provider.TypeReaction || done[m.ConversationID] || one.thread.UnreadBefore == 0 {
-			continue
+		one.readBy(before, time.Time.After)
+	}
+}
+
+func (one *arrival) readBy(passed answers, later func(answer, message time.Time) bool) {
+	m := &one.message
+	switch at := passed[m.ConversationID]; {
+	case m.isAnswer():
+		passed.add(m)
+	case m.Direction == Inbound && m.Type != provider.TypeReaction && at != nil && later(*at, *m.SentAt):
+		m.Status, m.ReadAt = Read, at
+	}
+}
+
+// readOnPhoneTx marks messages of contacts as read that were stored before this batch and sent before an answer from the phone.
+func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
+	last, threads := answers{}, map[conversations.ID]conversations.Thread{}
+	for _, one := range b.said {
+		if one.message.isAnswer() && one.thread.UnreadBefore > 0 {
+			last.add(&one.message)
+			threads[one.thread.ID] = one.thread
 		}
-		done[m.ConversationID] = true
-		if _, err := markRead(ctx, tx, m.ConversationID, m.ID, one.thread.UnreadBefore, *m.SentAt); err != nil {
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(threads), func(a, b conversations.ID) int { return a.Any().Compare(b.Any()) }) {
+		thread := threads[id]
+		marked, err := markReadUntil(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore, *last[id])
+		if err != nil {
 			return err
+		}
+		if thread.ReadLate {
+			if err := b.s.conversations.UnreadTx(ctx, tx, id, max(0, thread.Unread-marked)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

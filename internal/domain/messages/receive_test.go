@@ -334,6 +334,36 @@ func TestReceive_Echo_SentAndEarlierIsRead(t *testing.T) {
 	require.Equal(t, 1, s.countEvents(t, "message.sent"))
 }
 
+// An answer from the phone app reads what was sent before it, also when it comes late: what the contact wrote after it stays unread.
+func TestReceive_EchoComesLate_OnlyEarlierIsRead(t *testing.T) {
+	t.Parallel()
+	for name, batches := range map[string][][]string{
+		"one by one":               {{"question"}, {"answer"}, {"urgent"}},
+		"the answer last":          {{"question"}, {"urgent"}, {"answer"}},
+		"the answer last, batched": {{"question", "urgent"}, {"answer"}},
+		"with the later message":   {{"question"}, {"urgent", "answer"}},
+		"one batch":                {{"question", "answer", "urgent"}},
+		"one batch, reversed":      {{"urgent", "answer", "question"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newIdleFixture(t)
+			said := map[string]item{"question": s.text("wamid.1", "When do you open?")}
+			s.Clock.Move(time.Minute)
+			said["answer"] = s.echo("wamid.2", "text", fields{"body": "At nine."})
+			s.Clock.Move(time.Minute)
+			said["urgent"] = s.text("wamid.3", "Please call me!")
+			for _, batch := range batches {
+				s.receive(t, postgres.Each(batch, func(name string) item { return said[name] })...)
+			}
+			question, urgent := s.byID(t, "wamid.1"), s.byID(t, "wamid.3")
+			require.Equal(t, []messages.Status{messages.Read, messages.Delivered}, []messages.Status{question.Status, urgent.Status})
+			require.Equal(t, s.byID(t, "wamid.2").SentAt, question.ReadAt)
+			require.Equal(t, 1, s.thread(t, urgent).UnreadCount)
+		})
+	}
+}
+
 // A status that came before the echo of its message is applied when the echo comes.
 func TestReceive_StatusBeforeEcho_Adopted(t *testing.T) {
 	t.Parallel()

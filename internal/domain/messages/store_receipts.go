@@ -73,10 +73,11 @@ const sqlMarkRead = `
 WITH unread AS MATERIALIZED (
     SELECT m.id
     FROM messages m
-    JOIN LATERAL (SELECT status FROM message_states WHERE org_id = @org_id AND id = m.id OFFSET 0) AS st ON true
+    JOIN LATERAL (SELECT status, sent_at FROM message_states WHERE org_id = @org_id AND id = m.id OFFSET 0) AS st ON true
     WHERE m.org_id = @org_id
       AND m.conversation_id = @conversation_id
       AND m.id <= @up_to
+      AND (@until::timestamptz IS NULL OR st.sent_at <= @until)
       AND m.direction = 'inbound'
       AND st.status = 'delivered'
       AND m.type <> 'reaction'
@@ -93,9 +94,18 @@ WHERE org_id = @org_id
 // mostUnread bounds how many messages one receipt marks.
 const mostUnread = 10_000
 
+// markRead marks a message and those before it as read.
 func markRead(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, now time.Time) (int, error) {
 	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
-		"conversation_id": in, "up_to": upTo, "most": min(max(unread, 1), mostUnread), "now": now,
+		"conversation_id": in, "up_to": upTo, "until": nil, "most": min(max(unread, 1), mostUnread), "now": now,
+	})
+	return int(marked), err
+}
+
+// markReadUntil marks the messages up to one as read that were sent until a time.
+func markReadUntil(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, until time.Time) (int, error) {
+	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
+		"conversation_id": in, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "now": until,
 	})
 	return int(marked), err
 }
