@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// object is a body as valid UTF-8; the error says that it is no JSON object. The splitter
+// object is a body as text that can be stored and passed on; the error says that it is no JSON object. The splitter
 // relies on valid JSON.
 func object(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) || !json.Valid(body) {
@@ -20,7 +20,7 @@ func object(body []byte) ([]byte, error) {
 	if !utf8.Valid(body) {
 		body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
 	}
-	return body, nil
+	return storable(body), nil
 }
 
 // piece is the smallest part that a body is divided into: an entry with one change, or with some

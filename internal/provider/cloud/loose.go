@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -159,24 +160,38 @@ func line(words string) string {
 	return words
 }
 
-// storable replaces escaped NULs, which PostgreSQL refuses, by U+FFFD.
+// storable replaces escaped characters by U+FFFD that others refuse: PostgreSQL a NUL, strict readers of JSON half of a
+// surrogate pair.
 func storable(content json.RawMessage) json.RawMessage {
-	if !bytes.Contains(content, []byte(`\u0000`)) {
+	if !bytes.Contains(content, []byte(`\u0000`)) && !bytes.Contains(content, []byte(`\ud`)) && !bytes.Contains(content, []byte(`\uD`)) {
 		return content
 	}
 	kept := make([]byte, 0, len(content))
-	for i := 0; i < len(content); i++ {
-		if content[i] != '\\' || i+1 >= len(content) {
-			kept = append(kept, content[i])
-			continue
+	for len(content) > 0 {
+		size := 1
+		switch unit, isEscaped := escaped(content); {
+		case isEscaped && unit == 0, isEscaped && utf16.IsSurrogate(unit):
+			next, _ := escaped(content[len(`\u0000`):])
+			if size = len(`\u0000`); utf16.DecodeRune(unit, next) == utf8.RuneError {
+				kept = append(kept, `\ufffd`...)
+				content = content[size:]
+				continue
+			}
+			size *= 2
+		case content[0] == '\\' && len(content) > 1:
+			size = 2 // the second may be a backslash
 		}
-		if bytes.HasPrefix(content[i:], []byte(`\u0000`)) {
-			kept = append(kept, `\ufffd`...)
-			i += len(`\u0000`) - 1
-			continue
-		}
-		kept = append(kept, content[i], content[i+1]) // a pair: the second may be a backslash
-		i++
+		kept = append(kept, content[:size]...)
+		content = content[size:]
 	}
 	return kept
+}
+
+// escaped is the code unit that content begins with, if it is written as \uXXXX.
+func escaped(content []byte) (unit rune, is bool) {
+	if len(content) < len(`\u0000`) || content[0] != '\\' || content[1] != 'u' {
+		return 0, false
+	}
+	value, err := strconv.ParseUint(string(content[2:6]), 16, 16)
+	return rune(value), err == nil
 }

@@ -73,7 +73,7 @@ func incomingOf(raw json.RawMessage) incoming {
 }
 
 // content is the object named by the type.
-func (i incoming) content() json.RawMessage { return storable(i.fields[string(i.Type)]) }
+func (i incoming) content() json.RawMessage { return i.fields[string(i.Type)] }
 
 func (i incoming) reply() *provider.Reply {
 	if i.Context.ID == "" {
@@ -137,7 +137,7 @@ func (c *change) inbound(raw json.RawMessage, single, historic bool) {
 			ID: string(given.ID), From: from, At: given.Timestamp.at(), Type: string(given.Type), Content: given.content(),
 			Reply: given.reply(), Forwarded: bool(given.Context.Forwarded || given.Context.Frequently),
 			Media: mediaIn(given.Type, given.content()), Reaction: reactionIn(given.Type, given.content()),
-			GroupID: string(given.Group), Unsupported: unsupported(given), Origin: string(given.Origin), Referral: storable(given.Referral),
+			GroupID: string(given.Group), Unsupported: unsupported(given), Origin: string(given.Origin), Referral: given.Referral,
 			Errors: c.errors(given.Errors), Historic: historic,
 		}
 	}
@@ -171,7 +171,7 @@ func amended(given incoming, who provider.User, byBusiness, historic bool) provi
 		}
 	}
 	kind := read[text](change.Message["type"])
-	content := storable(change.Message[string(kind)])
+	content := change.Message[string(kind)]
 	return provider.Edit{
 		ID: string(given.ID), At: given.Timestamp.at(), OriginalID: string(change.Original), ByBusiness: byBusiness, User: who,
 		GroupID: string(given.Group), Historic: historic, Type: string(kind), Content: content, Media: mediaIn(kind, content),

@@ -288,6 +288,26 @@ func requireWhole(t require.TestingT, client *cloud.Client, notifications []prov
 	}
 }
 
+// PostgreSQL refuses a NUL, and strict readers of JSON refuse half of a surrogate pair: neither reaches a row or an event.
+func TestParse_TextThatOthersRefuse_Replaced(t *testing.T) {
+	t.Parallel()
+	client := parser(t)
+	for given, want := range map[string]string{
+		`a\u0000b`: `a\ufffdb`, `x\ud800y`: `x\ufffdy`, `\udc00`: `\ufffd`, `\ud800\ud83d\ude00`: `\ufffd\ud83d\ude00`,
+		`\uD83D\uDE00 \\u0000 \\ud800`: `\uD83D\uDE00 \\u0000 \\ud800`, `\\\u0000`: `\\\ufffd`, `\ud800\n`: `\ufffd\n`, `end \ud83d`: `end \ufffd`,
+	} {
+		notifications, err := client.Parse([]byte(`{"entry":[{"id":"4","changes":[{"field":"messages","value":{"metadata":{"phone_number_id":"1"},` +
+			`"messages":[{"from":"15550100001","id":"m","type":"text","text":{"body":"` + given + `"}}]}}]}]}`))
+		require.NoError(t, err, given)
+		require.Len(t, notifications, 1, given)
+		message := notifications[0].Item.(provider.Inbound)
+		require.Equal(t, `{"body":"`+want+`"}`, string(message.Content), given)
+		envelope, err := notifications[0].Envelope()
+		require.NoError(t, err)
+		require.Contains(t, string(envelope), `"body":"`+want+`"`, given)
+	}
+}
+
 func TestParse_RefusesWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	client := parser(t)
