@@ -73,6 +73,11 @@ const (
 	StatusPlayed    = "played"
 )
 
+// KnownStatuses are the statuses that have an event. The network may send others, such as the former `deleted`.
+func KnownStatuses() []string {
+	return []string{StatusSent, StatusDelivered, StatusRead, StatusFailed, StatusPlayed}
+}
+
 // Status is a status of a message that was sent; unknown values of Status are possible.
 type Status struct {
 	item

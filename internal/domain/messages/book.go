@@ -138,8 +138,11 @@ func (b *book) note(of *result, outcome AttemptOutcome, failed *provider.Error) 
 	b.attempts = append(b.attempts, one)
 }
 
-// park keeps a status whose message is not known.
+// park keeps a status whose message is not known. One that has no event changes nothing and is dropped.
 func (b *book) park(one *notified) error {
+	if !slices.Contains(provider.KnownStatuses(), one.status.Status) {
+		return nil
+	}
 	body, err := one.Envelope()
 	b.parked = append(b.parked, parked{
 		ProviderID: one.status.MessageID, ID: ids.New[parkedKind](b.now), Body: body, status: one.status.Status,

@@ -174,6 +174,18 @@ func TestStatuses_NeverKnown_ReleasedWithoutMessage(t *testing.T) {
 	require.Zero(t, released)
 }
 
+// A status that the specification does not know has no event, with its message or without.
+func TestStatuses_OtherWords_NoEvent(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	made := s.send(t, "+351910000001")
+	s.awaitStatus(t, made, messages.Sent)
+	s.push(t, s.status("wamid.unknown", "deleted", ""), s.status(*s.get(t, made).ProviderID, "deleted", ""))
+	require.Zero(t, s.parked(t))
+	require.Equal(t, messages.Sent, s.get(t, made).Status)
+	require.Zero(t, s.countEvents(t, "message.status"))
+}
+
 // TestStatuses_ReferenceOfAnotherNumber_ChangesNothing pushes a status of a number with the
 // references of messages of another number, and of another organization.
 func TestStatuses_ReferenceOfAnotherNumber_ChangesNothing(t *testing.T) {
