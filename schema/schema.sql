@@ -302,6 +302,12 @@ CREATE TABLE public.customers (
     CONSTRAINT customers_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'active'::text, 'suspended'::text, 'archived'::text])))
 );
 
+CREATE TABLE public.erased_messages (
+    org_id uuid NOT NULL,
+    hash bytea NOT NULL,
+    erased_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE public.events (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -1080,6 +1086,9 @@ ALTER TABLE ONLY public.conversations
 ALTER TABLE ONLY public.customers
     ADD CONSTRAINT customers_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.erased_messages
+    ADD CONSTRAINT erased_messages_pkey PRIMARY KEY (org_id, hash);
+
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (org_id, id);
 
@@ -1342,6 +1351,8 @@ CREATE INDEX conversations_updated ON public.conversations USING btree (org_id, 
 CREATE INDEX customers_email ON public.customers USING btree (org_id, email_key, id);
 
 CREATE INDEX customers_name ON public.customers USING btree (org_id, name_key, id);
+
+CREATE INDEX erased_messages_oldest ON public.erased_messages USING btree (erased_at, org_id);
 
 CREATE INDEX events_contact ON ONLY public.events USING btree (org_id, contact_id, id) WHERE (contact_id IS NOT NULL);
 

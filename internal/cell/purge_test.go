@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
 	"github.com/parley-chat/parley/internal/domain/audit"
+	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/clock"
@@ -40,6 +41,7 @@ func rowsOf() map[string]string {
 			VALUES ($1, $5, $2, $5, $5, 'inbound', 'text', 'phone')`,
 		"message_states":    `INSERT INTO message_states (org_id, id, status) VALUES ($1, $5, 'read')`,
 		"provider_messages": `INSERT INTO provider_messages (org_id, provider_id, message_id) VALUES ($1, 'p', $5)`,
+		"erased_messages":   `INSERT INTO erased_messages (org_id, hash, erased_at) VALUES ($1, '', $4)`,
 		"parked_statuses": `INSERT INTO parked_statuses (org_id, provider_id, status, id, account_id, body, due_at)
 			VALUES ($1, 'p', 'read', $5, $2, '', 'infinity')`,
 		"receipts": `INSERT INTO receipts (org_id, id, account_id, provider_id, typing) VALUES ($1, $5, $2, 'p', false)`,
@@ -214,6 +216,7 @@ func TestPurge_MarkersInEveryPersonalColumn_NoneLeft(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, w.Directory.ExpireQuarantine(ctx))
+	require.NoError(t, w.Messages.ForgetErased(ctx, gone.org, w.Clock.Now().Add(-messages.ErasedFor)))
 	require.Empty(t, gone.found(t, store))
 }
 

@@ -152,7 +152,7 @@ func (b *batch) peopleTx(ctx context.Context, tx *postgres.Tx) error {
 	return b.threadsTx(ctx, tx)
 }
 
-// onlyNewTx leaves out the messages and amendments that are stored already. An edit whose original is
+// onlyNewTx leaves out the messages and amendments that are stored already, or were erased with their contact. An edit whose original is
 // unknown, or whose content the provider withholds, becomes a message of its own. A revocation whose original
 // is unknown waits for it.
 func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
@@ -166,11 +166,11 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 	for _, one := range b.amended {
 		asked = append(asked, one.ids()...)
 	}
-	known, err := messagesOf(ctx, tx, asked)
+	known, erased, err := arrivedBefore(ctx, tx, asked)
 	if err != nil {
 		return err
 	}
-	seen := map[string]bool{}
+	seen := maps.Clone(erased)
 	isNew := func(id string) bool {
 		_, stored := known[id]
 		again := seen[id]
@@ -184,7 +184,7 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 	}
 	var kept []*amendment
 	for _, one := range b.amended {
-		if one.edit != nil && !isNew(one.edit.ID) {
+		if erased[one.original()] || one.edit != nil && !isNew(one.edit.ID) {
 			continue
 		}
 		original, stored := known[one.original()]

@@ -69,9 +69,14 @@ const (
     RETURNING provider_id, second_provider_id, media_key, edit_history
 ), tries AS (
     DELETE FROM send_attempts WHERE org_id = @org_id AND message_id = ANY (ARRAY (SELECT id FROM doomed))
-)` + sqlHanging + `
+)`
+	sqlDelete = sqlHanging + `
 DELETE FROM messages WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 RETURNING id`
+	// The provider's ids of the messages in states; those of edits too.
+	sqlIDsOf = `
+        SELECT unnest(ARRAY[provider_id, second_provider_id]) AS provider_id FROM states
+        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit`
 	// Deletes what hangs on the messages in doomed outside of their own tables. A file of the library is no part of a message.
 	sqlHanging = `, downloads AS (
     DELETE FROM media_downloads WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
@@ -86,18 +91,23 @@ RETURNING id`
     ON CONFLICT DO NOTHING
 ), named AS (
     DELETE FROM provider_messages
-    WHERE org_id = @org_id AND provider_id = ANY (ARRAY (
-        SELECT unnest(ARRAY[provider_id, second_provider_id]) FROM states
-        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit))
+    WHERE org_id = @org_id AND provider_id = ANY (ARRAY (` + sqlIDsOf + `))
 )`
-	sqlErase = `-- locks: messages, message_states, send_attempts, provider_messages, media_waiting, media_downloads, media_deletions
+	sqlErase = `
+-- locks: messages, message_states, send_attempts, provider_messages, erased_messages, media_waiting, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND conversation_id = ANY (@conversations) ORDER BY id LIMIT @limit FOR UPDATE
-)` + sqlDoomed
+)` + sqlDoomed + `, remembered AS (
+    INSERT INTO erased_messages (org_id, hash, erased_at)
+    SELECT @org_id, ` + sqlHash + `, @now
+    FROM (` + sqlIDsOf + `) AS known
+    WHERE provider_id IS NOT NULL
+    ON CONFLICT DO NOTHING
+)` + sqlDelete
 	sqlPurgeMessages = `-- locks: messages, message_states, send_attempts, provider_messages, media_waiting, media_downloads, media_deletions
 WITH doomed AS MATERIALIZED (
     SELECT id FROM messages WHERE org_id = @org_id AND account_id = @account_id AND id > @after ORDER BY id LIMIT @limit FOR UPDATE
-)` + sqlDoomed
+)` + sqlDoomed + sqlDelete
 	sqlSome = `
 SELECT EXISTS (SELECT FROM messages WHERE org_id = @org_id AND conversation_id = ANY (@conversations))`
 	sqlSomeOf = `

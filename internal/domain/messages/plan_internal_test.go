@@ -14,7 +14,13 @@ WITH said AS (
     SELECT gen_random_uuid(), ulid('2026-03-14'), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'inbound', 'text', 'phone'
     FROM generate_series(1, 10000)
     RETURNING org_id, id
+), named AS (
+    INSERT INTO provider_messages (org_id, provider_id, message_id) SELECT org_id, id::text, id FROM said
+), erased AS (
+    INSERT INTO erased_messages (org_id, hash, erased_at) SELECT org_id, sha256(id::text::bytea), '2026-03-14' FROM said
 )
 INSERT INTO message_states (org_id, id, status) SELECT org_id, id, 'read' FROM said`,
-		map[string]string{"lock": sqlLockStates, "of": sqlMessagesOf, "begin": sqlBegin, "write": sqlWriteBook})
+		map[string]string{
+			"lock": sqlLockStates, "of": sqlMessagesOf, "begin": sqlBegin, "write": sqlWriteBook, "arrived": sqlArrivedIDs,
+		})
 }

@@ -167,6 +167,32 @@ func TestErasure_EverythingOfTheMessagesGoes(t *testing.T) {
 	require.Equal(t, messages.Sent, s.get(t, other).Status)
 }
 
+// The network repeats a callback for days if an answer was lost. What it repeats of a contact that was erased must not come back.
+func TestErasure_CallbackComesAgain_NothingComesBack(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	text, edit := s.text("wamid.1", "My secret"), s.edit("wamid.2", "wamid.1", "My other secret")
+	revoke := s.said("wamid.3", "revoke", fields{"original_message_id": "wamid.1"})
+	s.receive(t, text)
+	s.receive(t, edit)
+	_, err := s.Contacts.Delete(t.Context(), s.org, s.account, s.byID(t, "wamid.1").ContactID)
+	require.NoError(t, err)
+	s.await(t, "the message is erased", func() bool { return s.count(t, `SELECT count(*) FROM messages WHERE org_id = @org_id`, nil) == 0 })
+	for _, batch := range [][]item{{text}, {edit}, {revoke}, {text, edit, revoke}, {edit, text}} {
+		s.receive(t, batch...)
+	}
+	left := map[string]int{}
+	for _, table := range []string{"messages", "conversations", "parked_statuses", "provider_messages"} {
+		left[table] = s.count(t, `SELECT count(*) FROM `+table+` WHERE org_id = @org_id`, nil)
+	}
+	left["contacts"] = s.count(t, `SELECT count(*) FROM contacts WHERE org_id = @org_id AND departure IS NULL`, nil)
+	require.Equal(t, map[string]int{"messages": 0, "conversations": 0, "parked_statuses": 0, "provider_messages": 0, "contacts": 0}, left)
+	require.Zero(t, s.countEvents(t, "message.received"))
+
+	s.receive(t, s.text("wamid.4", "I am back"))
+	require.Equal(t, 1, s.countEvents(t, "message.received"), "a new message of the same person is a new contact's")
+}
+
 func TestPurge_EverythingOfTheNumberGoes(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

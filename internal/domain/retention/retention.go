@@ -139,7 +139,7 @@ func (s *Service) walk(ctx context.Context, plans plans, args *walkArgs) (done b
 			return err == nil, err
 		}
 		for _, one := range some {
-			left, err := s.expire(ctx, plans.of[one.Plan], one)
+			left, err := s.expire(ctx, plans, one)
 			if ctx.Err() != nil {
 				return false, ctx.Err()
 			}
@@ -154,9 +154,13 @@ func (s *Service) walk(ctx context.Context, plans plans, args *walkArgs) (done b
 }
 
 // expire deletes what is old of an organization. It returns true if its time was over before.
-func (s *Service) expire(ctx context.Context, of bounds, one standing) (left bool, err error) {
+func (s *Service) expire(ctx context.Context, plans plans, one standing) (left bool, err error) {
 	ctx = postgres.WithBudget(ctx, s.OrgTurn)
-	if one.OldMessages {
+	of := plans.of[one.Plan]
+	if one.OldErased {
+		err = s.Messages.ForgetErased(ctx, one.OrgID, plans.erased)
+	}
+	if err == nil && one.OldMessages {
 		err = s.Messages.ExpireBefore(ctx, one.OrgID, of.messages)
 	}
 	if err == nil && one.OldEvents {

@@ -45,6 +45,22 @@ func TestRetention_PlanEnds_OldGoneWithAllThatHangsOnIt(t *testing.T) {
 	require.Empty(t, months)
 }
 
+// The network repeats callbacks for seven days; after the eighth nothing is kept of erased messages.
+func TestRetention_ErasedMessages_ForgottenAfterEightDays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one := f.tenant(t, "platform")
+	now := f.World.Clock.Now()
+	one.exec(t, `INSERT INTO erased_messages (org_id, hash, erased_at)
+		SELECT @org_id, sha256(n::text::bytea), CASE WHEN n <= 250 THEN @old::timestamptz ELSE @new END FROM generate_series(1, 260) AS n`,
+		postgres.Args{"old": now.Add(-8*day - time.Second), "new": now.Add(-8*day + time.Second)})
+	f.work(t)
+	f.walk(t)
+	left, err := postgres.One[int](t.Context(), f.DB.Of(one.org), `SELECT count(*) FROM erased_messages WHERE org_id = @org_id`, nil)
+	require.NoError(t, err)
+	require.Equal(t, 10, left)
+}
+
 // A conversation stays. Without messages it points to none and has none unread; when it was last written to stays.
 func TestRetention_LastMessageGone_ConversationPointsToNone(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/events"
+	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -18,6 +19,8 @@ type standing struct {
 	Plan        string
 	OldMessages bool
 	OldEvents   bool
+	// OldErased says that hashed ids of erased messages are no longer needed.
+	OldErased bool
 }
 
 // walkAtOnce is how many organizations one statement looks at.
@@ -29,7 +32,8 @@ SELECT o.org_id, o.plan,
        EXISTS (SELECT FROM messages m WHERE m.org_id = o.org_id AND m.id < p.messages) AS old_messages,
        EXISTS (SELECT FROM events e WHERE e.org_id = o.org_id AND e.id < p.events)
        OR EXISTS (SELECT FROM webhook_deliveries d WHERE d.org_id = o.org_id AND d.id < p.events)
-       OR EXISTS (SELECT FROM webhook_attempts a WHERE a.org_id = o.org_id AND a.id < p.events) AS old_events
+       OR EXISTS (SELECT FROM webhook_attempts a WHERE a.org_id = o.org_id AND a.id < p.events) AS old_events,
+       EXISTS (SELECT FROM erased_messages x WHERE x.org_id = o.org_id AND x.erased_at < @erased) AS old_erased
 FROM (SELECT org_id, plan FROM organizations WHERE org_id > @after ORDER BY org_id LIMIT @limit) AS o
 JOIN unnest(@plans::text[], @messages::uuid[], @events::uuid[]) AS p (name, messages, events) ON p.name = o.plan
 ORDER BY o.org_id`
@@ -52,7 +56,7 @@ func (s *Service) next(ctx context.Context, plans plans, after orgs.ID) ([]stand
 		postgres.Col("plans", func(name string) string { return name }),
 		postgres.Col("messages", func(name string) ids.Public[row] { return floor(plans.of[name].messages) }),
 		postgres.Col("events", func(name string) ids.Public[row] { return floor(plans.of[name].events) }))
-	args["after"], args["limit"] = after, walkAtOnce
+	args["after"], args["limit"], args["erased"] = after, walkAtOnce, plans.erased
 	return postgres.Many[standing](ctx, s.Work.System("walk of retention"), sqlNext, args)
 }
 
@@ -64,6 +68,8 @@ type plans struct {
 	of map[string]bounds
 	// longest is the time before which no plan keeps messages.
 	longest time.Time
+	// erased is the time before which the hashed ids of erased messages are deleted.
+	erased time.Time
 }
 
 const sqlPlans = `
@@ -82,7 +88,7 @@ func (s *Service) plans(ctx context.Context, at time.Time) (plans, error) {
 		HistoryDays int
 	}
 	all, err := postgres.Many[plan](ctx, s.Work.System("plans"), sqlPlans, nil)
-	found := plans{of: make(map[string]bounds, len(all))}
+	found := plans{of: make(map[string]bounds, len(all)), erased: at.Add(-messages.ErasedFor)}
 	for i, one := range all {
 		before := since(at, one.HistoryDays)
 		if i == 0 {
