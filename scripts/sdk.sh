@@ -50,22 +50,23 @@ packages() {
   cat "$scratch/packages.log"
 }
 
-# A program takes the SDKs from a clone of the repository beside it, by the commands of their READMEs.
+# A program takes the SDKs from a clone of the repository beside it, by the commands of their READMEs. It is a shell of its own,
+# because this one ignores failures on the left of ||.
 from_clone() {
   mkdir "$scratch/program"
   ln -s "$root" "$scratch/parley"
-  (
-    cd "$scratch/program"
-    go mod init example
-    eval "$(sed -n 's/^`\(go mod edit .*\)`\.$/\1/p' "$root/sdk/go/README.md")"
-    printf 'package main\n\nimport parley "github.com/parley-chat/parley/sdk/go"\n\nfunc main() { println(parley.Version) }\n' >main.go
-    go run .
-    sed -n 's/.*`\(npm run build [^`]*\)`.*/\1/p; s/^`\(npm install \.\.[^`]*\)`\.$/\1/p' "$root/sdk/typescript/README.md" >install.sh
-    echo '{ "type": "module" }' >package.json
-    [[ $(wc -l <install.sh) -eq 2 ]]
-    bash -e install.sh
-    node -e 'import("@parley-chat/parley").then(sdk => new sdk.Parley({ apiKey: "svc_live_1", baseUrl: "http://127.0.0.1/v1" }))'
-  ) >"$scratch/clone.log" 2>&1 || fail "a program with the SDKs of a clone"
+  (cd "$scratch/program" && bash -euo pipefail -s "$root") >"$scratch/clone.log" 2>&1 <<'PROGRAM' || fail "a program with the SDKs of a clone"
+go mod init example
+sed -n 's/^`\(go mod edit .*\)`\.$/\1/p' "$1/sdk/go/README.md" >go.sh
+printf 'package main\n\nimport parley "github.com/parley-chat/parley/sdk/go"\n\nfunc main() { println(parley.Version) }\n' >main.go
+sed -n 's/.*`\(npm run build [^`]*\)`.*/\1/p; s/^`\(npm install \.\.[^`]*\)`\.$/\1/p' "$1/sdk/typescript/README.md" >typescript.sh
+echo '{ "type": "module" }' >package.json
+[[ $(wc -l <go.sh) -eq 1 && $(wc -l <typescript.sh) -eq 2 ]]
+bash -e go.sh </dev/null
+go run . </dev/null
+bash -e typescript.sh </dev/null
+node -e 'import("@parley-chat/parley").then(sdk => new sdk.Parley({ apiKey: "svc_live_1", baseUrl: "http://127.0.0.1/v1" }))' </dev/null
+PROGRAM
   echo "sdk: a program took the SDKs from the clone"
 }
 

@@ -44,7 +44,7 @@ func TestControl_UnknownField_IsRefused(t *testing.T) {
 	})
 }
 
-func TestControl_ThreadWithoutItsChat_NamesWhatIsMissing(t *testing.T) {
+func TestControl_ThreadWithoutParameters_NamesThem(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
 		status, answer := f.call(http.MethodGet, "/sim/thread?user="+ada, "", nil)
@@ -52,7 +52,7 @@ func TestControl_ThreadWithoutItsChat_NamesWhatIsMissing(t *testing.T) {
 		require.Contains(t, dig(answer, "error", "message"), "phone_number_id is required")
 		status, answer = f.call(http.MethodGet, "/sim/thread?phone_number_id="+simulator.DefaultPhoneNumberID, "", nil)
 		require.Equal(t, http.StatusBadRequest, status)
-		require.Contains(t, dig(answer, "error", "message"), "user is required")
+		require.Contains(t, dig(answer, "error", "message"), "user must be the phone number")
 		_, answer = f.call(http.MethodGet, "/sim/thread?phone_number_id="+simulator.DefaultPhoneNumberID+"&user="+ada, "", nil)
 		require.Equal(t, object{"data": []any{}}, answer, "nothing was written yet")
 	})

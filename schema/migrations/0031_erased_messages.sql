@@ -9,5 +9,5 @@ CREATE TABLE erased_messages (
     PRIMARY KEY (org_id, hash)
 );
 
--- The organization comes second: with it first, the planner would look up an id by the organization alone.
+-- With org_id first, the planner would use this index to look up a hash, and read all rows of the organization.
 CREATE INDEX erased_messages_oldest ON erased_messages (erased_at, org_id);

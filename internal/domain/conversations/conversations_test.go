@@ -84,8 +84,8 @@ func (k *known) say(m conversations.Message) {
 	}
 }
 
-// read counts the unread messages after a batch. One with Read that came late, after the contact wrote again, leaves what
-// was unread before: whoever knows when each was sent takes off those that are read.
+// read counts the unread messages after a batch. A late message with Read does not change the old count: the package messages
+// subtracts what it read.
 func (k *known) read(batch []conversations.Message) (late bool) {
 	isUnread := func(i int) bool {
 		for j, m := range batch {

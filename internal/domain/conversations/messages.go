@@ -22,8 +22,8 @@ type Message struct {
 	At time.Time
 	// Inbound is true for a message that the contact sent: it is unread, and opens the conversation.
 	Inbound bool
-	// Read is true for a message that was sent on the phone or in the dashboard, where the
-	// conversation is shown: what the contact sent before it is read.
+	// Read is true for a message that was sent where the conversation is shown, such as the phone app: what the
+	// contact sent before it is read.
 	Read bool
 	// Reaction is true for a reaction: it needs a conversation and changes nothing of it.
 	Reaction bool
@@ -37,10 +37,10 @@ type Thread struct {
 	AssigneeID *orgs.UserID
 	// LastInboundAt is when the contact last wrote; nil if never.
 	LastInboundAt *time.Time
-	// UnreadBefore is how many messages were unread before this one and those given with it, Unread how many are now.
+	// UnreadBefore is the unread count before this call, Unread the count after it.
 	UnreadBefore, Unread int
-	// ReadLate is true if the contact wrote after the last message with Read, as was known before. Such a message came late:
-	// Unread still has all of UnreadBefore, and the caller, who knows when each was sent, takes off those that are read.
+	// ReadLate is true if the contact wrote, before this call, something newer than the last message with Read of this call. Unread
+	// then still includes all of UnreadBefore: the caller must subtract the messages that are read.
 	ReadLate bool
 }
 

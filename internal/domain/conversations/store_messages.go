@@ -66,7 +66,11 @@ SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_mess
     last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
         THEN EXCLUDED.last_message_id ELSE conversations.last_message_id END,
     last_inbound_at = greatest(conversations.last_inbound_at, EXCLUDED.last_inbound_at),
-    unread_count = CASE WHEN conversations.contact_id = ANY (@read_in) THEN 0 ELSE conversations.unread_count END + EXCLUDED.unread_count,
+    unread_count = CASE
+        WHEN EXISTS (
+            SELECT FROM unnest(@contact_ids::uuid[], @read_ats::timestamptz[]) AS r (contact_id, read_at)
+            WHERE r.contact_id = conversations.contact_id AND r.read_at >= coalesce(conversations.last_inbound_at, r.read_at)) THEN 0
+        ELSE conversations.unread_count END + EXCLUDED.unread_count,
     status = CASE WHEN EXCLUDED.last_inbound_at IS NOT NULL THEN 'open' ELSE conversations.status END,
     updated_at = greatest(@now, conversations.updated_at + interval '1 millisecond')
 WHERE conversations.departure IS NULL
@@ -82,8 +86,8 @@ type exchange struct {
 	// when the contact wrote last.
 	at, inboundAt *time.Time
 	last          ids.Any
-	// unread is when the inbound ones were sent that no message with Read came after; readAt is when the last of those with
-	// Read was sent.
+	// unread has the send times of the inbound messages that no message with Read follows. readAt is the send time of the last
+	// message with Read; nil if there is none.
 	unread []time.Time
 	readAt *time.Time
 }
@@ -135,13 +139,7 @@ func saidArgs(of accounts.ID, all []*exchange, now time.Time) postgres.Args {
 		postgres.Col("inbound_ats", func(e *exchange) *time.Time { return e.inboundAt }),
 		postgres.Col("unread", func(e *exchange) int { return len(e.unread) }),
 		postgres.Col("read_ats", func(e *exchange) *time.Time { return e.readAt }))
-	readIn := []contacts.ID{}
-	for _, one := range all {
-		if one.readAt != nil {
-			readIn = append(readIn, one.contact)
-		}
-	}
-	args[argAccount], args["now"], args["read_in"], args["count"] = of, now, readIn, len(all)
+	args[argAccount], args["now"], args["count"] = of, now, len(all)
 	return args
 }
 

@@ -138,7 +138,7 @@ func (b *book) note(of *result, outcome AttemptOutcome, failed *provider.Error) 
 	b.attempts = append(b.attempts, one)
 }
 
-// park keeps a status whose message is not known. One that has no event changes nothing and is dropped.
+// park keeps a status whose message is not known. One that is not in KnownStatuses has no event and is dropped.
 func (b *book) park(one *notified) error {
 	if !slices.Contains(provider.KnownStatuses(), one.status.Status) {
 		return nil

@@ -41,12 +41,12 @@ func TestReceive_Echo_SentAndEarlierIsRead(t *testing.T) {
 func TestReceive_EchoComesLate_OnlyEarlierIsRead(t *testing.T) {
 	t.Parallel()
 	for name, batches := range map[string][][]string{
-		"one by one":               {{"question"}, {"answer"}, {"urgent"}},
-		"the answer last":          {{"question"}, {"urgent"}, {"answer"}},
-		"the answer last, batched": {{"question", "urgent"}, {"answer"}},
-		"with the later message":   {{"question"}, {"urgent", "answer"}},
-		"one batch":                {{"question", "answer", "urgent"}},
-		"one batch, reversed":      {{"urgent", "answer", "question"}},
+		"one by one":                {{"question"}, {"answer"}, {"again"}, {"urgent"}},
+		"the answers last":          {{"question"}, {"urgent"}, {"answer"}, {"again"}},
+		"the answers last, batched": {{"question", "urgent"}, {"again", "answer"}},
+		"with the later message":    {{"question"}, {"urgent", "answer", "again"}},
+		"one batch":                 {{"question", "answer", "again", "urgent"}},
+		"one batch, reversed":       {{"urgent", "again", "answer", "question"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,13 +55,15 @@ func TestReceive_EchoComesLate_OnlyEarlierIsRead(t *testing.T) {
 			s.Clock.Move(time.Minute)
 			said["answer"] = s.echo("wamid.2", "text", fields{"body": "At nine."})
 			s.Clock.Move(time.Minute)
-			said["urgent"] = s.text("wamid.3", "Please call me!")
+			said["again"] = s.echo("wamid.3", "text", fields{"body": "On Sundays at ten."})
+			s.Clock.Move(time.Minute)
+			said["urgent"] = s.text("wamid.4", "Please call me!")
 			for _, batch := range batches {
 				s.receive(t, postgres.Each(batch, func(name string) item { return said[name] })...)
 			}
-			question, urgent := s.byID(t, "wamid.1"), s.byID(t, "wamid.3")
+			question, urgent := s.byID(t, "wamid.1"), s.byID(t, "wamid.4")
 			require.Equal(t, []messages.Status{messages.Read, messages.Delivered}, []messages.Status{question.Status, urgent.Status})
-			require.Equal(t, s.byID(t, "wamid.2").SentAt, question.ReadAt)
+			require.Equal(t, s.byID(t, "wamid.2").SentAt, question.ReadAt, "by the first answer")
 			require.Equal(t, 1, s.thread(t, urgent).UnreadCount)
 		})
 	}

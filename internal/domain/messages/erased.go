@@ -14,7 +14,8 @@ const ErasedFor = 8 * 24 * time.Hour
 // sqlHash is what is kept of provider_id. The id itself has the contact's number in it.
 const sqlHash = `sha256(convert_to(provider_id, 'UTF8'))`
 
-// Each id is looked up in its own partition, as in sqlProviderIDs.
+// Each id of provider_messages is looked up in its own partition, as in sqlProviderIDs; OFFSET 0 keeps the planner from making a
+// join of it.
 const sqlArrivedIDs = `
 SELECT asked.provider_id, p.message_id, e.hash IS NOT NULL AS erased
 FROM unnest(@ids::text[]) AS asked (provider_id)
@@ -22,7 +23,7 @@ LEFT JOIN LATERAL (
     SELECT message_id FROM provider_messages WHERE org_id = @org_id AND provider_id = asked.provider_id OFFSET 0
 ) AS p ON true
 LEFT JOIN LATERAL (
-    SELECT hash FROM erased_messages WHERE org_id = @org_id AND hash = sha256(convert_to(asked.provider_id, 'UTF8')) OFFSET 0
+    SELECT hash FROM erased_messages WHERE org_id = @org_id AND hash = ` + sqlHash + ` OFFSET 0
 ) AS e ON true
 WHERE p.message_id IS NOT NULL
    OR e.hash IS NOT NULL`
@@ -45,7 +46,7 @@ func arrivedBefore(ctx context.Context, tx *postgres.Tx, asked []string) (stored
 	return stored, erased, err
 }
 
-// A hash is no id: each portion begins with the oldest, and returns the id that it got.
+// DeleteInPortions goes on after an id, and this table has none: each portion deletes the oldest, and returns @after for each row.
 const sqlForgetErased = `
 DELETE FROM erased_messages
 WHERE org_id = @org_id
@@ -53,7 +54,8 @@ WHERE org_id = @org_id
       SELECT hash FROM erased_messages WHERE org_id = @org_id AND erased_at < @before ORDER BY erased_at LIMIT @limit))
 RETURNING @after::uuid`
 
-// ForgetErased deletes the hashed ids of messages that were erased before a time. A postgres.MoreError means that its time was over.
+// ForgetErased deletes the hashed ids of messages that were erased before a time. A postgres.MoreError means that
+// its time was over before all were deleted.
 func (s *Service) ForgetErased(ctx context.Context, org orgs.ID, before time.Time) error {
 	return postgres.DeleteInPortions(ctx, s.work, org, sqlForgetErased, postgres.Args{"before": before})
 }

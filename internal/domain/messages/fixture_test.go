@@ -213,7 +213,16 @@ func (s *fixture) faults(t *testing.T) []string {
 // awaitStatus waits until a message has a status and its row has left the lane.
 func (s *fixture) awaitStatus(t *testing.T, of messages.Message, status messages.Status) messages.Message {
 	t.Helper()
-	s.await(t, fmt.Sprintf("%s should be %s: %+v", of.ID, status, s.get(t, of).State), func() bool {
+	defer func() {
+		if t.Failed() {
+			rows, err := postgres.Many[string](context.WithoutCancel(t.Context()), s.DB.System("test"), `
+				SELECT row_to_json(r)::text FROM lane_rows r
+				UNION ALL SELECT row_to_json(l)::text FROM lanes l
+				UNION ALL SELECT row_to_json(w)::text FROM media_waiting w`, nil)
+			t.Logf("now: %+v; in lanes: %v %v", s.get(t, of).State, rows, err)
+		}
+	}()
+	s.await(t, fmt.Sprintf("%s should be %s", of.ID, status), func() bool {
 		return s.get(t, of).Status == status && s.count(t, `SELECT count(*) FROM lane_rows WHERE id = @id`, postgres.Args{"id": of.ID}) == 0
 	})
 	return s.get(t, of)

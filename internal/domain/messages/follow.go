@@ -73,10 +73,6 @@ const (
 	sqlDelete = sqlHanging + `
 DELETE FROM messages WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
 RETURNING id`
-	// The provider's ids of the messages in states; those of edits too.
-	sqlIDsOf = `
-        SELECT unnest(ARRAY[provider_id, second_provider_id]) AS provider_id FROM states
-        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit`
 	// Deletes what hangs on the messages in doomed outside of their own tables. A file of the library is no part of a message.
 	sqlHanging = `, downloads AS (
     DELETE FROM media_downloads WHERE org_id = @org_id AND id = ANY (ARRAY (SELECT id FROM doomed))
@@ -91,7 +87,9 @@ RETURNING id`
     ON CONFLICT DO NOTHING
 ), named AS (
     DELETE FROM provider_messages
-    WHERE org_id = @org_id AND provider_id = ANY (ARRAY (` + sqlIDsOf + `))
+    WHERE org_id = @org_id AND provider_id = ANY (ARRAY (
+        SELECT unnest(ARRAY[provider_id, second_provider_id]) FROM states
+        UNION SELECT edit ->> 'id' FROM states, json_array_elements(edit_history) AS edit))
 )`
 	sqlErase = `
 -- locks: messages, message_states, send_attempts, provider_messages, erased_messages, media_waiting, media_downloads, media_deletions
@@ -100,7 +98,7 @@ WITH doomed AS MATERIALIZED (
 )` + sqlDoomed + `, remembered AS (
     INSERT INTO erased_messages (org_id, hash, erased_at)
     SELECT @org_id, ` + sqlHash + `, @now
-    FROM (` + sqlIDsOf + `) AS known
+    FROM (SELECT unnest(ARRAY[provider_id, second_provider_id]) AS provider_id FROM states) AS known
     WHERE provider_id IS NOT NULL
     ON CONFLICT DO NOTHING
 )` + sqlDelete

@@ -172,13 +172,14 @@ func TestErasure_CallbackComesAgain_NothingComesBack(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	text, edit := s.text("wamid.1", "My secret"), s.edit("wamid.2", "wamid.1", "My other secret")
-	revoke := s.said("wamid.3", "revoke", fields{"original_message_id": "wamid.1"})
+	revoke, echo := s.said("wamid.3", "revoke", fields{"original_message_id": "wamid.1"}), s.echo("wamid.5", "text", fields{"body": "Hush"})
+	later := s.edit("wamid.6", "wamid.1", "My third secret")
 	s.receive(t, text)
-	s.receive(t, edit)
+	s.receive(t, edit, echo)
 	_, err := s.Contacts.Delete(t.Context(), s.org, s.account, s.byID(t, "wamid.1").ContactID)
 	require.NoError(t, err)
 	s.await(t, "the message is erased", func() bool { return s.count(t, `SELECT count(*) FROM messages WHERE org_id = @org_id`, nil) == 0 })
-	for _, batch := range [][]item{{text}, {edit}, {revoke}, {text, edit, revoke}, {edit, text}} {
+	for _, batch := range [][]item{{text}, {edit}, {revoke}, {echo}, {later}, {text, edit, revoke}, {later, echo, edit, text}} {
 		s.receive(t, batch...)
 	}
 	left := map[string]int{}

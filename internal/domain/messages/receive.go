@@ -268,58 +268,61 @@ func (b *batch) threadsTx(ctx context.Context, tx *postgres.Tx) error {
 	return nil
 }
 
-// answers are when the business last wrote from the phone app, by conversation.
-type answers map[conversations.ID]*time.Time
-
-func (a answers) add(m *Message) {
-	if last := a[m.ConversationID]; last == nil || m.SentAt.After(*last) {
-		a[m.ConversationID] = m.SentAt
-	}
-}
-
 func (m *Message) isAnswer() bool { return m.Direction == Outbound && m.Type != provider.TypeReaction }
 
-// readInBatch marks messages of contacts as read that the business answered from the phone app, in the same batch. Of two that
-// were sent in the same second, the first in the batch was sent first.
+// answers returns the answers from the phone app in this batch, by conversation, in the order in which they were sent.
+func (b *batch) answers() map[conversations.ID][]int {
+	all := map[conversations.ID][]int{}
+	for i, one := range b.said {
+		if one.message.isAnswer() {
+			all[one.message.ConversationID] = append(all[one.message.ConversationID], i)
+		}
+	}
+	for _, of := range all {
+		slices.SortStableFunc(of, func(i, j int) int { return b.said[i].message.SentAt.Compare(*b.said[j].message.SentAt) })
+	}
+	return all
+}
+
+// readInBatch marks an inbound message as read by the first later answer from the phone app in the same batch. If both have the
+// same second, their order in the batch decides.
 func (b *batch) readInBatch() {
-	before, after := answers{}, answers{}
-	for _, one := range slices.Backward(b.said) {
-		one.readBy(after, func(answer, message time.Time) bool { return !answer.Before(message) })
-	}
-	for _, one := range b.said {
-		one.readBy(before, time.Time.After)
-	}
-}
-
-func (one *arrival) readBy(passed answers, later func(answer, message time.Time) bool) {
-	m := &one.message
-	switch at := passed[m.ConversationID]; {
-	case m.isAnswer():
-		passed.add(m)
-	case m.Direction == Inbound && m.Type != provider.TypeReaction && at != nil && later(*at, *m.SentAt):
-		m.Status, m.ReadAt = Read, at
+	answers := b.answers()
+	for i, one := range b.said {
+		m := &one.message
+		if m.Direction != Inbound || m.Type == provider.TypeReaction {
+			continue
+		}
+		for _, j := range answers[m.ConversationID] {
+			if at := b.said[j].message.SentAt; at.After(*m.SentAt) || j > i && at.Equal(*m.SentAt) {
+				m.Status, m.ReadAt = Read, at
+				break
+			}
+		}
 	}
 }
 
-// readOnPhoneTx marks messages of contacts as read that were stored before this batch and sent before an answer from the phone.
+// readOnPhoneTx marks inbound messages of earlier batches as read if they were sent no later than an answer in this batch.
 func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
-	last, threads := answers{}, map[conversations.ID]conversations.Thread{}
-	for _, one := range b.said {
-		if one.message.isAnswer() && one.thread.UnreadBefore > 0 {
-			last.add(&one.message)
-			threads[one.thread.ID] = one.thread
-		}
-	}
-	for _, id := range slices.SortedFunc(maps.Keys(threads), func(a, b conversations.ID) int { return a.Any().Compare(b.Any()) }) {
-		thread := threads[id]
-		marked, err := markReadUntil(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore, *last[id])
-		if err != nil {
-			return err
-		}
-		if thread.ReadLate {
-			if err := b.s.conversations.UnreadTx(ctx, tx, id, max(0, thread.Unread-marked)); err != nil {
+	answers := b.answers()
+	for _, id := range slices.SortedFunc(maps.Keys(answers), func(a, b conversations.ID) int { return a.Any().Compare(b.Any()) }) {
+		thread := b.said[answers[id][0]].thread
+		marked := 0
+		for _, i := range answers[id] {
+			if thread.UnreadBefore == marked {
+				break
+			}
+			some, err := markReadUntil(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore-marked, *b.said[i].message.SentAt)
+			if err != nil {
 				return err
 			}
+			marked += some
+		}
+		if !thread.ReadLate || marked == 0 {
+			continue
+		}
+		if err := b.s.conversations.UnreadTx(ctx, tx, id, max(0, thread.Unread-marked)); err != nil {
+			return err
 		}
 	}
 	return nil

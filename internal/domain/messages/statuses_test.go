@@ -181,7 +181,7 @@ func TestStatuses_OtherWords_NoEvent(t *testing.T) {
 	made := s.send(t, "+351910000001")
 	s.awaitStatus(t, made, messages.Sent)
 	s.push(t, s.status("wamid.unknown", "deleted", ""), s.status(*s.get(t, made).ProviderID, "deleted", ""))
-	require.Zero(t, s.parked(t))
+	require.Zero(t, s.parked(t), "nothing waits for its message, to be announced without it")
 	require.Equal(t, messages.Sent, s.get(t, made).Status)
 	require.Zero(t, s.countEvents(t, "message.status"))
 }

@@ -102,7 +102,7 @@ func markRead(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID
 	return int(marked), err
 }
 
-// markReadUntil marks the messages up to one as read that were sent until a time.
+// markReadUntil marks messages with ids up to upTo as read if they were sent at or before until.
 func markReadUntil(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, until time.Time) (int, error) {
 	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
 		"conversation_id": in, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "now": until,

@@ -49,16 +49,18 @@ func TestRetention_PlanEnds_OldGoneWithAllThatHangsOnIt(t *testing.T) {
 func TestRetention_ErasedMessages_ForgottenAfterEightDays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	one := f.tenant(t, "platform")
+	one, other := f.tenant(t, "platform"), f.tenant(t, "platform")
 	now := f.World.Clock.Now()
-	one.exec(t, `INSERT INTO erased_messages (org_id, hash, erased_at)
-		SELECT @org_id, sha256(n::text::bytea), CASE WHEN n <= 250 THEN @old::timestamptz ELSE @new END FROM generate_series(1, 260) AS n`,
-		postgres.Args{"old": now.Add(-8*day - time.Second), "new": now.Add(-8*day + time.Second)})
+	for tenant, old := range map[*tenant]int{one: 250, other: 0} {
+		tenant.exec(t, `INSERT INTO erased_messages (org_id, hash, erased_at)
+			SELECT @org_id, sha256(n::text::bytea), CASE WHEN n <= @count THEN @old::timestamptz ELSE @new END FROM generate_series(1, 260) AS n`,
+			postgres.Args{"count": old, "old": now.Add(-8*day - time.Second), "new": now.Add(-8*day + time.Second)})
+	}
 	f.work(t)
 	f.walk(t)
-	left, err := postgres.One[int](t.Context(), f.DB.Of(one.org), `SELECT count(*) FROM erased_messages WHERE org_id = @org_id`, nil)
-	require.NoError(t, err)
-	require.Equal(t, 10, left)
+	for tenant, left := range map[*tenant]int{one: 10, other: 260} {
+		require.Equal(t, left, tenant.count(t, `SELECT count(*) FROM erased_messages WHERE org_id = @org_id`))
+	}
 }
 
 // A conversation stays. Without messages it points to none and has none unread; when it was last written to stays.

@@ -19,7 +19,7 @@ type standing struct {
 	Plan        string
 	OldMessages bool
 	OldEvents   bool
-	// OldErased says that hashed ids of erased messages are no longer needed.
+	// OldErased is true if the organization has hashes of erased messages that are older than messages.ErasedFor.
 	OldErased bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/provider"
 )
 
-// object is a body as text that can be stored and passed on; the error says that it is no JSON object. The splitter
+// object returns a body as valid UTF-8 without NULs and lone surrogates; the error says that it is no JSON object. The splitter
 // relies on valid JSON.
 func object(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) || !json.Valid(body) {

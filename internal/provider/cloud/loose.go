@@ -160,8 +160,8 @@ func line(words string) string {
 	return words
 }
 
-// storable replaces escaped characters by U+FFFD that others refuse: PostgreSQL a NUL, strict readers of JSON half of a
-// surrogate pair.
+// storable replaces two kinds of escapes by U+FFFD: NUL, which PostgreSQL refuses, and a lone surrogate, which strict readers of
+// JSON refuse.
 func storable(content json.RawMessage) json.RawMessage {
 	if !bytes.Contains(content, []byte(`\u0000`)) && !bytes.Contains(content, []byte(`\ud`)) && !bytes.Contains(content, []byte(`\uD`)) {
 		return content

@@ -288,7 +288,7 @@ func requireWhole(t require.TestingT, client *cloud.Client, notifications []prov
 	}
 }
 
-// PostgreSQL refuses a NUL, and strict readers of JSON refuse half of a surrogate pair: neither reaches a row or an event.
+// PostgreSQL refuses a NUL, and strict readers of JSON refuse a lone surrogate: neither reaches a row or an event.
 func TestParse_TextThatOthersRefuse_Replaced(t *testing.T) {
 	t.Parallel()
 	client := parser(t)

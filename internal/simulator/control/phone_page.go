@@ -81,7 +81,7 @@ func (s *Server) readThread(c *request) (any, error) {
 	}
 	digits, ok := wire.UserDigits(query.Get("user"))
 	if !ok {
-		return nil, wire.Refusal(100, "user is required: the phone number of the user, such as 15550100001")
+		return nil, wire.Refusal(100, "user must be the phone number of the user, such as 15550100001")
 	}
 	thread := append([]*state.ChatMessage{}, s.Data.LatestMessages(state.Pair{Number: number, User: digits}, 500)...)
 	return object{"data": json.RawMessage(wire.Encode(thread))}, nil // encoded under the lock
