@@ -172,8 +172,8 @@ func (o *tenant) ask(ctx context.Context, n int64, hello content.Content) error 
 }
 
 // Two million messages expire while others send and read: half row by row, half with their month. Retention works for half a
-// minute, then rests for 10 s, so that each p99 is compared with one of the same minute. `make proof-retention` measures at
-// full size; otherwise it is small and checks only what is gone and what is left.
+// minute, then rests for 10 s; the medians of their p99 are compared, because the host takes processor time now and then. `make
+// proof-retention` measures at full size; otherwise it is small and checks only what is gone and what is left.
 func TestRetention_MillionsExpire_LiveTrafficUndisturbed(t *testing.T) { //nolint:paralleltest // it measures
 	size := proof.Sized(4_000, 2_000_000)
 	if asked, err := strconv.Atoi(os.Getenv("PARLEY_PROOF_ROWS")); err == nil {
@@ -197,19 +197,19 @@ func TestRetention_MillionsExpire_LiveTrafficUndisturbed(t *testing.T) { //nolin
 	f.live.reset()
 	require.NoError(t, f.retention.Start(t.Context()))
 	var took time.Duration
-	var ratios []float64
+	var alones, besides []time.Duration
 	for !f.done(t) {
 		alone := load(span(proof.Sized(200*time.Millisecond, 10*time.Second)), t, 0.3*capacity, live, expiring)
 		began := time.Now()
 		beside := f.loadBesideWork(t, 0.3*capacity, live, expiring)
 		took += time.Since(began)
-		ratios = append(ratios, beside.p99.Seconds()/alone.p99.Seconds())
-		t.Logf("round %d: p99 alone %s at %.0f/s, beside retention %s at %.0f/s", len(ratios), alone.p99, alone.rate, beside.p99, beside.rate)
+		alones, besides = append(alones, alone.p99), append(besides, beside.p99)
+		t.Logf("round %d: p99 alone %s at %.0f/s, beside retention %s at %.0f/s", len(alones), alone.p99, alone.rate, beside.p99, beside.rate)
 	}
-	slices.Sort(ratios)
-	ratio, slow := ratios[len(ratios)/2], f.live.reset()
-	t.Logf("%d messages expired in %s (%.0f/s); capacity %.0f/s; p99 ratio, median of %d rounds, %.2f %.2f; slowest statement %s",
-		size, took.Round(time.Millisecond), float64(size)/took.Seconds(), capacity, len(ratios), ratio, ratios, slow)
+	ratio, slow := median(besides).Seconds()/median(alones).Seconds(), f.live.reset()
+	t.Logf("%d messages expired in %s (%.0f/s); capacity %.0f/s; slowest statement %s",
+		size, took.Round(time.Millisecond), float64(size)/took.Seconds(), capacity, slow)
+	t.Logf("p99 in the median of %d rounds: alone %s, beside retention %s (%.2f)", len(alones), median(alones), median(besides), ratio)
 	for _, one := range []*tenant{expiring, dropped} {
 		require.Zero(t, one.old(t, "messages"))
 		require.Zero(t, one.old(t, "message_states"))
@@ -222,6 +222,11 @@ func TestRetention_MillionsExpire_LiveTrafficUndisturbed(t *testing.T) { //nolin
 		require.Less(t, slow, time.Second)
 		require.LessOrEqual(t, ratio, 1.5)
 	}
+}
+
+func median(of []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
 }
 
 // loadBesideWork is load while retention works, for 30 seconds or until nothing is left to expire.
