@@ -75,10 +75,11 @@ func (b *batch) editAlone(one *amendment) *arrival {
 			ID: edit.ID, At: edit.At, To: edit.User, Type: edit.Type, Content: edit.Content, Media: edit.Media,
 		})
 	case len(edit.Content) == 0:
-		return b.received(one.Inbound, provider.Inbound{
-			ID: edit.ID, At: edit.At, From: edit.User, Type: provider.TypeUnsupported, Unsupported: "edit",
-			Reply: &provider.Reply{MessageID: edit.OriginalID},
-		})
+		in := provider.Inbound{ID: edit.ID, At: edit.At, From: edit.User, Type: provider.TypeUnsupported, Unsupported: "edit"}
+		if edit.OriginalID != "" {
+			in.Reply = &provider.Reply{MessageID: edit.OriginalID}
+		}
+		return b.received(one.Inbound, in)
 	default:
 		return b.received(one.Inbound, provider.Inbound{
 			ID: edit.ID, At: edit.At, From: edit.User, Type: edit.Type, Content: edit.Content, Media: edit.Media,
@@ -157,7 +158,7 @@ func (a *amended) edit(edit provider.Edit, at time.Time) (map[string]any, error)
 	if len(a.FirstContent) == 0 {
 		a.FirstContent = a.Content
 	}
-	content, err := mergedContent(a.Content, edit.Content)
+	content, err := mergedContent(a.Content, edit.Content, edit.Type == provider.TypeText && a.Type != provider.TypeText)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +178,16 @@ func (a *amended) edit(edit provider.Edit, at time.Time) (map[string]any, error)
 	}, nil
 }
 
-// mergedContent is the content after an edit. An edit names only what changed: of a file its caption.
-func mergedContent(before, edit json.RawMessage) (json.RawMessage, error) {
+// mergedContent is the content after an edit. An edit names only what changed: of a file its caption, which some edits
+// carry as the body of a text.
+func mergedContent(before, edit json.RawMessage, captioned bool) (json.RawMessage, error) {
 	var fields, changes map[string]json.RawMessage
 	if err := json.Unmarshal(edit, &changes); err != nil {
 		return nil, err
+	}
+	if body, is := changes["body"]; is && captioned {
+		changes["caption"] = body
+		delete(changes, "body")
 	}
 	if err := json.Unmarshal(before, &fields); err != nil || fields == nil {
 		fields = map[string]json.RawMessage{} // the original had no object

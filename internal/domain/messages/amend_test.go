@@ -1,6 +1,7 @@
 package messages_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"testing"
@@ -64,6 +65,31 @@ func TestReceive_Edits_FirstContentAndHistoryKept(t *testing.T) {
 	require.Equal(t, "Hello", history[1].(fields)["content"])
 }
 
+// An edit of a picture has the new caption as the caption of a picture, or as the body of a text.
+func TestReceive_EditOfAPicture_ChangesItsCaption(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.receive(t, s.said("wamid.1", "image", fields{"id": "1", "mime_type": "image/png", "caption": "Lok"}))
+	s.Clock.Move(time.Minute)
+	s.receive(t, s.said("wamid.2", "edit", fields{
+		"original_message_id": "wamid.1", "message": fields{"type": "image", "image": fields{"caption": "Look"}},
+	}))
+	require.JSONEq(t, `"Look"`, s.contentOf(t, "wamid.1", "caption"))
+	s.Clock.Move(time.Minute)
+	s.receive(t, s.edit("wamid.3", "wamid.1", "Look at it"))
+	require.JSONEq(t, `"Look at it"`, s.contentOf(t, "wamid.1", "caption"))
+	require.Empty(t, s.contentOf(t, "wamid.1", "body"))
+	require.Equal(t, "Look at it", s.bodyOf(t, "message.edited")["data"].(fields)["new_content"])
+}
+
+// contentOf is a field of the content of a message, or empty.
+func (s *fixture) contentOf(t *testing.T, id, field string) string {
+	t.Helper()
+	var content map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(s.byID(t, id).Content, &content))
+	return string(content[field])
+}
+
 func TestReceive_EditWithoutContentOrOriginal_IsAMessage(t *testing.T) {
 	t.Parallel()
 	s := newIdleFixture(t)
@@ -77,6 +103,8 @@ func TestReceive_EditWithoutContentOrOriginal_IsAMessage(t *testing.T) {
 	require.Equal(t, 3, s.countEvents(t, "message.received"))
 	require.Equal(t, "text", messageIn(t, s.bodyOf(t, "message.received"))["type"])
 	require.Zero(t, s.countEvents(t, "message.edited"))
+	s.receive(t, s.edit("wamid.4", "", ""))
+	require.Nil(t, s.byID(t, "wamid.4").ReplyTo, "an edit that names no message answers none")
 }
 
 func TestReceive_AmendedByAnother_ChangesNothing(t *testing.T) {
