@@ -22,7 +22,7 @@ import (
 func TestMove_LargeOrganization_NeighbourStaysFast(t *testing.T) { //nolint:paralleltest // it measures
 	rows, rounds, span, full := 5_000, 1, 500*time.Millisecond, false
 	if asked, err := strconv.Atoi(os.Getenv("PARLEY_PROOF_ROWS")); err == nil {
-		rows, rounds, span, full = asked, 5, 5*time.Second, true
+		rows, rounds, span, full = asked, 3, 30*time.Second, true
 	}
 	f := newFixture(t)
 	mover, _, neighbour := f.tenant(t), f.tenant(t), f.tenant(t)
@@ -33,7 +33,7 @@ func TestMove_LargeOrganization_NeighbourStaysFast(t *testing.T) { //nolint:para
 	mover.fill(t, rows)
 	neighbour.fill(t, 100)
 	refused := func(got answer) bool { return !full && got.status == http.StatusServiceUnavailable } // the machine may have stood still
-	capacity := neighbour.load(t, 16, 0, span/5, nil, refused).rate
+	capacity := neighbour.load(t, 16, 0, min(span, time.Second), nil, refused).rate
 	pace := 0.3 * capacity
 
 	var ratios, pauses []float64
