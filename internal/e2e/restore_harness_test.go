@@ -212,13 +212,19 @@ func (o *restoreTenant) send(ctx context.Context, caller *client, prefix string)
 }
 
 // count reads a number from the cell of a tenant.
-func (f *restoreFixture) count(t *testing.T, of *restoreTenant, sql string) (n int) {
+func (f *restoreFixture) count(t *testing.T, of *restoreTenant, sql string) int {
+	t.Helper()
+	return ask[int](t, f, of, sql)
+}
+
+// ask reads one value in the database of a cell.
+func ask[T any](t *testing.T, f *restoreFixture, of *restoreTenant, sql string) (value T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), f.settings[of.setting])
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
-	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&n))
-	return n
+	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&value))
+	return value
 }
 
 // await waits until a condition holds in every cell.

@@ -24,8 +24,11 @@ const (
 	restoreLatency = 4 * time.Second
 
 	sqlQueued = `SELECT count(*) FROM message_states WHERE status = 'queued'`
-	sqlBegun  = `
-SELECT count(*) FROM message_states st
+	sqlBegun  = `SELECT count(*)` + sqlUnderWay
+	// sqlAttempts names each attempt that is under way.
+	sqlAttempts = `SELECT coalesce(array_agg(st.id || ' ' || st.attempt), '{}')` + sqlUnderWay
+	sqlUnderWay = `
+FROM message_states st
 WHERE begun_at IS NOT NULL AND NOT EXISTS (SELECT FROM send_attempts a WHERE a.message_id = st.id AND a.attempt = st.attempt)`
 	sqlAmbiguous = `
 SELECT count(*) FROM message_states st
@@ -98,12 +101,7 @@ func (f *restoreFixture) loseTraffic(t *testing.T) truth.Span {
 	f.set(t, "script", map[string]any{"match": map[string]any{}, "outcome": map[string]any{"latency_ms": restoreLatency.Milliseconds()}})
 	f.await(t, "ambiguous attempts", func(of *restoreTenant) bool { return f.count(t, of, sqlAmbiguous) == ambiguousSends })
 	f.send(t, waiting)
-	proc.Eventually(t, 3*proc.Patience, "attempts under way, and messages that wait, in all cells", func() bool {
-		return !slices.ContainsFunc(f.tenants, func(of *restoreTenant) bool {
-			return f.count(t, of, sqlBegun) == 0 || f.count(t, of, sqlQueued) < waiting/2
-		})
-	})
-	lost := truth.Span{Begin: f.databaseTime(t)}
+	lost := truth.Span{Begin: f.restorable(t, waiting/2)}
 
 	f.send(t, 5) // these messages are gone after the restore
 	f.callbacks.On(t)
@@ -122,6 +120,25 @@ func (f *restoreFixture) loseTraffic(t *testing.T) truth.Span {
 	f.database.Crash()
 	lost.End = time.Now()
 	return lost
+}
+
+// restorable returns a moment at which every cell has attempts under way and messages that wait. An attempt that is under way
+// before and after a moment is under way at it.
+func (f *restoreFixture) restorable(t *testing.T, waiting int) (moment time.Time) {
+	t.Helper()
+	proc.Eventually(t, 3*proc.Patience, "attempts under way, and messages that wait, in all cells", func() bool {
+		before := map[string][]string{}
+		for _, one := range f.tenants {
+			before[one.cell] = ask[[]string](t, f, one, sqlAttempts)
+		}
+		moment = f.databaseTime(t)
+		return !slices.ContainsFunc(f.tenants, func(of *restoreTenant) bool {
+			after := ask[[]string](t, f, of, sqlAttempts)
+			begun := slices.ContainsFunc(before[of.cell], func(one string) bool { return slices.Contains(after, one) })
+			return !begun || f.count(t, of, sqlQueued) < waiting
+		})
+	})
+	return moment
 }
 
 // dropAnswers sends messages of each tenant whose answers the provider drops after it took them.

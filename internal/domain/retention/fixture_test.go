@@ -85,12 +85,16 @@ func (f *fixture) work(t *testing.T) (stop func()) {
 func (f *fixture) walk(t *testing.T) {
 	t.Helper()
 	require.NoError(t, f.retention.Start(t.Context()))
-	require.Eventually(t, func() bool { return f.done(t) }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return f.done(t) }, 3*time.Minute, 10*time.Millisecond)
 }
 
-// done tells whether no job of retention is left.
+// done tells whether no job of retention is left. A month that cannot be dropped, for example because PostgreSQL analyzes it,
+// has a job that is due a minute later: then the clock is moved.
 func (f *fixture) done(t *testing.T) bool {
 	t.Helper()
+	if f.waiting(t) {
+		f.Pass(t, time.Minute)
+	}
 	left, err := postgres.One[int](t.Context(), f.DB.System("test"), `
 		SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'retention' AND state NOT IN ('completed', 'cancelled', 'discarded')`, nil)
 	require.NoError(t, err)
