@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/webhooks"
@@ -45,13 +46,12 @@ func (s *fixture) lockBacklog(t *testing.T) (release func()) {
 	go func() {
 		ctx := context.WithoutCancel(t.Context())
 		_, err := postgres.InTx(ctx, s.DB, s.org, func(tx *postgres.Tx) (int64, error) {
+			args := postgres.Args{"id": s.Subscription.ID}
 			locked, err := tx.Exec(ctx, `-- locks: webhook_deliveries
-SELECT
-FROM webhook_deliveries d
-JOIN lane_rows r ON r.id = d.id
-WHERE d.org_id = @org_id
-  AND d.subscription_id = @id
-FOR UPDATE`, postgres.Args{"id": s.Subscription.ID})
+SELECT FROM webhook_deliveries WHERE org_id = @org_id AND subscription_id = @id FOR UPDATE`, args)
+			if err == nil {
+				_, err = tx.Exec(ctx, `SELECT FROM lane_rows WHERE lane_id = @id AND @org_id::uuid IS NOT NULL FOR UPDATE`, args)
+			}
 			close(held)
 			<-free
 			return locked, err
@@ -61,7 +61,7 @@ FOR UPDATE`, postgres.Args{"id": s.Subscription.ID})
 	<-held
 	release = sync.OnceFunc(func() {
 		close(free)
-		require.NoError(t, <-done)
+		assert.NoError(t, <-done)
 	})
 	t.Cleanup(release)
 	return release
