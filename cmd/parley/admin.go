@@ -52,6 +52,9 @@ func osUser() string {
 // operator is the principal of the command.
 func (a *admin) operator() audit.Principal { return audit.OperatorNamed(a.as) }
 
+// commandWait is how long a command waits for a connection. A request gives up sooner, because its caller can repeat it.
+const commandWait = 10 * time.Second
+
 // openCells opens every cell for one command. Only commands that seal or open secrets need the
 // master key; the others work without it.
 func (p *program) openCells(ctx context.Context, seals bool) (*app.Cells, error) {
@@ -62,7 +65,7 @@ func (p *program) openCells(ctx context.Context, seals bool) (*app.Cells, error)
 	if !seals {
 		config.MasterKey = nil
 	}
-	return app.OpenCells(ctx, config, app.CellsConfig{All: true, Conns: 2, Logger: logger})
+	return app.OpenCells(ctx, config, app.CellsConfig{All: true, Conns: 2, AcquireWait: commandWait, Logger: logger})
 }
 
 // act makes the function of a command: it opens the cells, calls do and prints the result, as a

@@ -56,6 +56,8 @@ type Options struct {
 	Public net.Listener
 	// Media is where the media host listens; nil listens on PARLEY_MEDIA_LISTEN.
 	Media net.Listener
+	// AcquireWait is the longest wait for a free connection. Default: that of postgres.Config.
+	AcquireWait time.Duration
 }
 
 const (
@@ -85,7 +87,9 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 	if err != nil {
 		return nil, err
 	}
-	a.cells, err = OpenCells(ctx, config, CellsConfig{Conns: config.DatabaseConns, KeyFirst: true, Logger: logger, Tracers: tracers})
+	a.cells, err = OpenCells(ctx, config, CellsConfig{
+		Conns: config.DatabaseConns, AcquireWait: options.AcquireWait, KeyFirst: true, Logger: logger, Tracers: tracers,
+	})
 	if err != nil {
 		return nil, err
 	}

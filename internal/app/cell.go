@@ -56,6 +56,8 @@ type CellConfig struct {
 	Migrations []postgres.Migrations
 	// Conns is the size of the pool that serves requests.
 	Conns int32
+	// AcquireWait is the longest wait for a free connection. Default: that of postgres.Config.
+	AcquireWait time.Duration
 	// KeyFirst lets nobody use the cell before its master key was checked.
 	KeyFirst  bool
 	Directory *directory.Directory
@@ -94,14 +96,14 @@ func OpenCell(ctx context.Context, config CellConfig) (*Cell, error) {
 	}
 	db, err := postgres.Open(ctx, postgres.Config{
 		URL: config.URL, Name: "parley " + config.Name, MaxConns: config.Conns, Shared: true, Opened: opened,
-		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
+		AcquireWait: config.AcquireWait, Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.upkeepDB, err = postgres.Open(ctx, postgres.Config{
 		URL: config.URL, Name: "parley upkeep of " + config.Name, MaxConns: upkeepConns,
-		Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
+		AcquireWait: config.AcquireWait, Enter: schema.EnterOrganization, EnterAll: schema.EnterAll(), Tracers: config.Tracers,
 	})
 	if err != nil {
 		return nil, err

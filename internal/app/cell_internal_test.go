@@ -18,13 +18,22 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
+// openCell opens a cell that waits while the machine stands still.
+func openCell(t *testing.T, config CellConfig) *Cell {
+	t.Helper()
+	config.Name, config.URL, config.Conns, config.AcquireWait = "main", pgtest.Patient(t, config.URL), 1, time.Minute
+	config.Logger = canary.Logger(t)
+	c, err := OpenCell(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
 // Background work repeats a few statements that read rows by key. Planning each of them again cost
 // as much as running it, so its pool uses generic plans. Requests are planned for their parameters.
 func TestOpenCell_BackgroundWork_UsesGenericPlans(t *testing.T) {
 	t.Parallel()
-	c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: pgtest.URL(t), Conns: 1, Logger: canary.Logger(t)})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
+	c := openCell(t, CellConfig{URL: pgtest.URL(t)})
 	for want, db := range map[string]*postgres.DB{"force_generic_plan": c.workDB, "auto": c.DB} {
 		mode, err := postgres.One[string](t.Context(), db.System("test"), `SHOW plan_cache_mode`, nil)
 		require.NoError(t, err)
@@ -50,9 +59,7 @@ func TestUnready_OtherMasterKey_SaysSo(t *testing.T) {
 	open := func(master string) *Cells {
 		ring, err := sealed.NewKeyring([]string{master})
 		require.NoError(t, err)
-		c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: url, Conns: 1, Ring: ring, Logger: canary.Logger(t)})
-		require.NoError(t, err)
-		t.Cleanup(c.Close)
+		c := openCell(t, CellConfig{URL: url, Ring: ring})
 		require.NoError(t, c.SyncClock(t.Context()))
 		return &Cells{all: map[string]*Cell{"main": c}}
 	}
@@ -66,19 +73,15 @@ func TestUnready_OtherMasterKey_SaysSo(t *testing.T) {
 func TestUnready_DatabaseWithoutSchema_SaysMigrate(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: url, Conns: 1, Logger: canary.Logger(t)})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	_, err = postgres.Many[string](t.Context(), c.upkeepDB.System("test"), `DROP TABLE schema_migrations`, nil)
+	c := openCell(t, CellConfig{URL: url})
+	_, err := postgres.Many[string](t.Context(), c.upkeepDB.System("test"), `DROP TABLE schema_migrations`, nil)
 	require.NoError(t, err)
 	require.Regexp(t, "^[0-9]+ migrations missing: run `parley migrate`$", c.unready(t.Context()))
 }
 
 func TestTidy_OnHold_NothingExpires(t *testing.T) {
 	t.Parallel()
-	c, err := OpenCell(t.Context(), CellConfig{Name: "main", URL: pgtest.URL(t), Conns: 1, Logger: canary.Logger(t)})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
+	c := openCell(t, CellConfig{URL: pgtest.URL(t)})
 	require.NoError(t, c.SyncClock(t.Context()))
 	cells := &Cells{all: map[string]*Cell{"main": c}}
 	held, err := c.Hold.Write(t.Context(), "ada")
@@ -113,11 +116,7 @@ func TestTidy_ClockNotTrusted_NothingExpires(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seen := &expirySeen{}
-			c, err := OpenCell(t.Context(), CellConfig{
-				Name: "main", URL: pgtest.URL(t), Conns: 1, Logger: canary.Logger(t), Tracers: []pgx.QueryTracer{seen},
-			})
-			require.NoError(t, err)
-			t.Cleanup(c.Close)
+			c := openCell(t, CellConfig{URL: pgtest.URL(t), Tracers: []pgx.QueryTracer{seen}})
 			require.NoError(t, c.SyncClock(t.Context()))
 			require.NoError(t, distrust(c))
 			before, err := c.upkeepDB.LastRound(t.Context())

@@ -90,6 +90,8 @@ type CellsConfig struct {
 	All bool
 	// Conns is the size of each cell's pool for requests.
 	Conns int32
+	// AcquireWait is the longest wait for a free connection. Default: that of postgres.Config.
+	AcquireWait time.Duration
 	// KeyFirst lets nobody use a cell before its master key was checked.
 	KeyFirst bool
 	Logger   *slog.Logger
@@ -120,7 +122,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 		}
 	}
 	c.directoryDB, err = postgres.Open(ctx, postgres.Config{
-		URL: c.url, Name: "parley directory", MaxConns: directoryConns, Tracers: options.Tracers,
+		URL: c.url, Name: "parley directory", MaxConns: directoryConns, AcquireWait: options.AcquireWait, Tracers: options.Tracers,
 	})
 	if err != nil {
 		return nil, err
@@ -138,7 +140,8 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 	for _, name := range names {
 		c.all[name], err = OpenCell(ctx, CellConfig{
 			Name: name, URL: config.databases()[name], Migrations: config.migrationsOf(name), Conns: options.Conns,
-			KeyFirst: options.KeyFirst, Directory: c.Directory, Ring: ring, Network: config.network(), Posts: posts,
+			AcquireWait: options.AcquireWait, KeyFirst: options.KeyFirst, Directory: c.Directory, Ring: ring,
+			Network: config.network(), Posts: posts,
 			HostRate: config.WebhookRate, Provider: c.Provider, Bucket: c.Bucket, MediaURL: config.MediaURL,
 			PublicURL: config.PublicURL,
 			EchoWait:  config.SendEchoWait, Logger: options.Logger, Tracers: options.Tracers,

@@ -28,7 +28,7 @@ func (f *fixture) withKeys(t *testing.T, keys ...string) *app.Cells {
 	cells, err := app.OpenCells(t.Context(), app.ReadConfig(map[string]string{
 		"PARLEY_DATABASE_URL": f.urls["main"], "PARLEY_CELL_SECOND_DATABASE_URL": f.urls["second"],
 		"PARLEY_MASTER_KEY": strings.Join(keys, ","),
-	}), app.CellsConfig{All: true, Conns: 2, Logger: canary.Logger(t)})
+	}), app.CellsConfig{All: true, Conns: 2, AcquireWait: patience, Logger: canary.Logger(t)})
 	require.NoError(t, err)
 	t.Cleanup(cells.Close)
 	require.NoError(t, cells.SyncClocks(t.Context()))
@@ -51,7 +51,7 @@ func TestCheckKeys_OtherCellMadeByDev_NamesItsSetting(t *testing.T) {
 	f := newFixture(t)
 	dev, err := app.OpenCells(t.Context(), app.ReadConfig(map[string]string{
 		"PARLEY_DATABASE_URL": f.urls["second"], "PARLEY_MASTER_KEY": app.DevMasterKey(),
-	}), app.CellsConfig{All: true, Conns: 2, Logger: canary.Logger(t)})
+	}), app.CellsConfig{All: true, Conns: 2, AcquireWait: patience, Logger: canary.Logger(t)})
 	require.NoError(t, err)
 	defer dev.Close()
 	require.NoError(t, dev.CheckKeys(t.Context(), true))
@@ -179,8 +179,8 @@ func TestServe_KeyNotYetChecked_TakesNoWrites(t *testing.T) {
 		return response.StatusCode
 	}
 	require.Equal(t, http.StatusServiceUnavailable, post())
-	require.NoError(t, process.Cells().CheckKeys(t.Context(), true))
-	require.Equal(t, http.StatusCreated, post())
+	require.Eventually(t, func() bool { return process.Cells().CheckKeys(t.Context(), true) == nil }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return post() == http.StatusCreated }, patience, time.Millisecond)
 }
 
 // A wrong key that one cell refuses leaves nothing in a cell that has no known text yet.

@@ -51,6 +51,9 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// patience is how long tests wait for a connection, because the machine may stand still.
+const patience = time.Minute
+
 // start starts the process on the databases.
 func (f *fixture) start(t *testing.T) {
 	t.Helper()
@@ -62,7 +65,7 @@ func (f *fixture) start(t *testing.T) {
 	maps.Copy(settings, f.more)
 	config := app.ReadConfig(settings)
 	config.Dev = true
-	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
+	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t), AcquireWait: patience})
 	require.NoError(t, err)
 	t.Cleanup(process.Close)
 	f.cells = process.Cells()

@@ -99,7 +99,7 @@ func poolConfig(config Config) (*pgxpool.Config, error) {
 		connection.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if connection.ConnectTimeout == 0 {
-		connection.ConnectTimeout = 2 * time.Second
+		connection.ConnectTimeout = max(2*time.Second, config.AcquireWait)
 	}
 	timeout := orElse(config.StatementTimeout, 10*time.Second)
 	setDefault(connection.RuntimeParams, "application_name", config.Name)
