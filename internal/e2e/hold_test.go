@@ -45,9 +45,15 @@ func TestHold_WrittenByAnotherProcess_Obeyed(t *testing.T) {
 	proc.Eventually(t, proc.Patience, "some are sent", func() bool { return f.sim.count() >= 20 })
 	holder := proc.Start(t, f.server.settings.With(proc.Settings{"PARLEY_OPERATOR_LISTEN": proc.FreeAddress(t)}), "work", "--hold")
 	proc.Eventually(t, proc.Patience, "the hold is written", func() bool { return strings.Contains(holder.Log(t), "cell.held") })
-	before := f.settled(t)
+	proc.Eventually(t, proc.Patience, "the sender obeys it", func() bool { return strings.Contains(f.server.Log(t), "hold.changed") })
+	f.settled(t)
+	proc.Eventually(t, proc.Patience, "each begun attempt ends", func() bool {
+		return f.count(t, `SELECT count(*) FROM message_states WHERE begun_at IS NOT NULL`) == 0
+	})
+	before := f.sim.count()
 	require.Less(t, before, count, "the rest waits")
-	require.Equal(t, count-before, f.count(t, `SELECT count(*) FROM message_states WHERE status = 'queued'`), "no attempt was begun")
+	unsent := f.count(t, `SELECT count(*) FROM message_states WHERE status IN ('queued', 'pending')`)
+	require.Equal(t, count-before, unsent, "what did not arrive waits")
 
 	f.requireHeldShown(t)
 	f.reply(t, from, caller, "+351920000001") // 202

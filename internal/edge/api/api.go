@@ -51,6 +51,8 @@ type Deps struct {
 	// MaxInFlight is how many requests may be authenticated at once in each cell, and how many may be in their handlers;
 	// a quarter of them of one organization. Further ones answer 503; less urgent classes are refused earlier.
 	MaxInFlight int
+	// Patience multiplies the deadlines of requests, for tests: their machine may stand still for seconds. Default: 1.
+	Patience int
 }
 
 func (d Deps) check() error {
@@ -91,7 +93,7 @@ func New(deps Deps) (*API, error) {
 	}
 	a := &API{Deps: deps, arriving: map[string]*gate{}, handling: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
 	a.uploads = newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait)
-	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), listTimeout)
+	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), a.within(listTimeout))
 	for name := range deps.Cells {
 		a.arriving[name], a.handling[name] = newGate(deps.MaxInFlight), newGate(deps.MaxInFlight)
 	}

@@ -37,11 +37,16 @@ func (r *route) timeout() time.Duration {
 	}
 }
 
+// within is a deadline with the patience of tests.
+func (a *API) within(timeout time.Duration) time.Duration {
+	return timeout * time.Duration(max(1, a.Patience))
+}
+
 // serve makes the HTTP handler of a route: it prepares the call, runs the pipeline, and sends and
 // records the answer.
 func (a *API) serve(route *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), route.timeout())
+		ctx, cancel := context.WithTimeout(r.Context(), a.within(route.timeout()))
 		defer cancel()
 		id := apilogs.NewRequestID(a.Clock.Now())
 		ctx, end := a.trace(requestid.With(ctx, id.Any()), route, r.Header)

@@ -80,6 +80,7 @@ func With(t testing.TB, options Options) *Server {
 		Directory: s.Directory, Contract: s.Contract, Clock: s.Clock, Cursors: cursors, Limiter: limiter,
 		Guesses: ratelimit.NewLocal(options.Guesses, s.Clock), Metrics: telemetry.NewMetrics("test"),
 		Logger: s.Logger, TrustedProxies: options.Proxies, PublicURL: "https://api.parley.test/", Version: "test", MaxInFlight: options.MaxInFlight,
+		Patience: 30,
 	})
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(tallied(t, s.API, &s.trips))
@@ -161,7 +162,7 @@ func (s *Server) Anonymous() *Client {
 // newHTTP makes a client that shows a redirect instead of following it.
 func newHTTP() *http.Client {
 	return &http.Client{
-		Timeout:       time.Minute,
+		Timeout:       5 * time.Minute, // a test may upload 100 MB while the machine does much else
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // Patience is how long the browser may take for one step on a busy machine.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 // Browser is one window.
 type Browser struct {

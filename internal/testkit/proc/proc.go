@@ -26,7 +26,7 @@ import (
 )
 
 // Patience is the timeout of tests that do not test timeouts, because the machine may be busy.
-const Patience = time.Minute
+const Patience = 3 * time.Minute
 
 var built struct {
 	once sync.Once
