@@ -59,6 +59,9 @@ func (p *program) devCommand() *cobra.Command {
 	return command
 }
 
+// devPatience: the machine of a developer also builds and tests. An answer that takes a few seconds is better than a 503.
+const devPatience = 10
+
 func (p *program) dev(ctx context.Context, address, simulated string, asJSON bool) error {
 	if err := p.devSettings(); err != nil {
 		return err
@@ -85,7 +88,7 @@ func (p *program) dev(ctx context.Context, address, simulated string, asJSON boo
 	if err := devDatabase(ctx, config); err != nil {
 		return err
 	}
-	process, err := app.New(ctx, config, logger, app.Options{Public: public, Media: host})
+	process, err := app.New(ctx, config, logger, app.Options{Public: public, Media: host, Patience: devPatience})
 	if err != nil {
 		return err
 	}

@@ -56,8 +56,8 @@ type Options struct {
 	Public net.Listener
 	// Media is where the media host listens; nil listens on PARLEY_MEDIA_LISTEN.
 	Media net.Listener
-	// AcquireWait is the longest wait for a free connection. Default: that of postgres.Config.
-	AcquireWait time.Duration
+	// Patience multiplies the waits for connections and the deadlines of requests. Default: 1.
+	Patience int
 }
 
 const (
@@ -88,7 +88,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		return nil, err
 	}
 	a.cells, err = OpenCells(ctx, config, CellsConfig{
-		Conns: config.DatabaseConns, AcquireWait: options.AcquireWait, KeyFirst: true, Logger: logger, Tracers: tracers,
+		Conns: config.DatabaseConns, AcquireWait: time.Duration(options.Patience) * time.Second, KeyFirst: true, Logger: logger, Tracers: tracers,
 	})
 	if err != nil {
 		return nil, err
@@ -120,6 +120,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, options Option
 		Metrics: a.metrics, Logger: logger, Tracer: tracer, TrustedProxies: config.TrustedProxies, PublicURL: config.PublicURL, Version: Version,
 		MaxInFlight: int(config.DatabaseConns) * requestsPerConnection,
 		ListsPerOrg: int(config.DatabaseConns) / connectionsPerList,
+		Patience:    options.Patience,
 	})
 	if err != nil {
 		return nil, err

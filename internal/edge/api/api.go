@@ -51,7 +51,7 @@ type Deps struct {
 	// MaxInFlight is how many requests may be authenticated at once in each cell, and how many may be in their handlers;
 	// a quarter of them of one organization. Further ones answer 503; less urgent classes are refused earlier.
 	MaxInFlight int
-	// Patience multiplies the deadlines of requests, for tests: their machine may stand still for seconds. Default: 1.
+	// Patience multiplies the deadlines of requests, for machines that also build and test programs. Default: 1.
 	Patience int
 }
 

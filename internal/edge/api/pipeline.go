@@ -37,7 +37,7 @@ func (r *route) timeout() time.Duration {
 	}
 }
 
-// within is a deadline with the patience of tests.
+// within is a deadline of this process.
 func (a *API) within(timeout time.Duration) time.Duration {
 	return timeout * time.Duration(max(1, a.Patience))
 }

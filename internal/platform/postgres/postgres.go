@@ -30,7 +30,7 @@ type Config struct {
 	// MaxConns is the size of the pool. Default: that of pgxpool (4, or the number of CPUs).
 	MaxConns int32
 	// AcquireWait is the longest wait for a free connection; after it the request is answered
-	// with 503. Default: 1 s.
+	// with 503. Default: 1 s. Connecting may take as long, and at least 2 s.
 	AcquireWait time.Duration
 	// StatementTimeout is the server's limit for one statement, in addition to the deadline of
 	// each request. Default: 10 s.
