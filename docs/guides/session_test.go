@@ -25,6 +25,7 @@ import (
 
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
@@ -90,7 +91,7 @@ func newDev(t *testing.T) *dev {
 	t.Helper()
 	database := missingDatabase(t)
 	settings := proc.Settings{
-		"PARLEY_DATABASE_URL": database, "PARLEY_DATABASE_CONNS": "8",
+		"PARLEY_DATABASE_URL": pgtest.Patient(t, database), "PARLEY_DATABASE_CONNS": "8",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 		"XDG_CACHE_HOME": t.TempDir(), // where files of messages are stored
 	}

@@ -66,7 +66,7 @@ func TestHold_Started_EveryCellUntilReleased(t *testing.T) {
 	require.EqualError(t, err, "no cell is on hold")
 
 	stop := run(t, f.process(t, app.DevMasterKey()), app.Roles{Work: true, Hold: "ada"})
-	require.Eventually(t, func() bool { return len(f.holds(t)) == 2 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(f.holds(t)) == 2 }, 3*time.Minute, 10*time.Millisecond)
 	stop()
 	require.Equal(t, map[string]string{"main": "ada", "second": "ada"}, f.holds(t))
 	for _, name := range []string{"hold", "hold of cell second"} {

@@ -85,7 +85,7 @@ func (v *visitor) send(ctx context.Context, method, address string, values url.V
 // shows is send, repeated while the answer is 503: a process answers so when its machine stands still for a second.
 func (v *visitor) shows(t *testing.T, method, address string, values url.Values) (shown string) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for until := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		status, shown, err := v.send(t.Context(), method, address, values)
 		require.NoError(t, err)
 		if status != http.StatusServiceUnavailable || time.Now().After(until) {
@@ -152,7 +152,7 @@ func (v *visitor) posts(t *testing.T, number string) (release, ended chan struct
 			}
 		}
 	}()
-	require.Eventually(t, func() bool { return len(asked) > 0 }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(asked) > 0 }, 3*time.Minute, 5*time.Millisecond)
 	return release, ended
 }
 

@@ -58,7 +58,7 @@ INSERT INTO webhook_attempts (org_id, id, delivery_id, attempt, duration_ms) SEL
 	_, err := w.Contacts.Delete(ctx, org, account, gone.ID)
 	require.NoError(t, err)
 	w.Work(t)
-	require.Eventually(t, func() bool { return count("contacts") == 1 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return count("contacts") == 1 }, 3*time.Minute, 10*time.Millisecond)
 	for _, table := range []string{"events", "webhook_deliveries", "webhook_attempts"} {
 		require.Equal(t, about[other.ID], count(table), table)
 	}

@@ -193,7 +193,7 @@ func TestPurge_MarkersInEveryPersonalColumn_NoneLeft(t *testing.T) {
 		w.Wake(t)
 		left, err := postgres.One[int](ctx, w.DB.Of(gone.org), `SELECT count(*) FROM accounts WHERE org_id = @org_id`, nil)
 		return err == nil && left == 0
-	}, time.Minute, 20*time.Millisecond)
+	}, 3*time.Minute, 20*time.Millisecond)
 	left := gone.found(t, store)
 	for _, one := range schema.Personal() {
 		if one.Number == schema.Deleted {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/testkit/canary"
+	"github.com/parley-chat/parley/internal/testkit/pgtest"
 	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
@@ -35,7 +36,7 @@ func (f *fixture) missingDatabase(t *testing.T) string {
 func develop(t *testing.T, databaseURL string, more ...proc.Settings) (*proc.Process, map[string]string) {
 	t.Helper()
 	settings := proc.Settings{
-		"PARLEY_DATABASE_URL": databaseURL, "PARLEY_DATABASE_CONNS": "4",
+		"PARLEY_DATABASE_URL": pgtest.Patient(t, databaseURL), "PARLEY_DATABASE_CONNS": "4",
 		"PARLEY_PROVIDER_APP_SECRET": canary.AppSecret, "PARLEY_PROVIDER_VERIFY_TOKEN": canary.VerifyToken,
 		"XDG_CACHE_HOME": t.TempDir(), // where files of messages are stored
 	}

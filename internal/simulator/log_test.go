@@ -78,7 +78,7 @@ func TestLog_AllOperations_NoSecretIsLogged(t *testing.T) {
 	call(http.MethodGet, "/debug_token?input_token="+business+"&access_token=200000000000001|canary-second", "")
 	call(http.MethodPost, "/v24.0/100000000000001/register", `{"messaging_product":"whatsapp","pin":"918273"}`)
 	call(http.MethodPost, "/sim/inbound", `{"from":"15550100001","text":{"body":"canary-body"}}`)
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "callback.refused") }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "callback.refused") }, 3*time.Minute, 10*time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	server.Close()

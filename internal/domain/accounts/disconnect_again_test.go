@@ -43,7 +43,7 @@ func TestDisconnect_AnotherMeanwhile_WaitsForItsResult(t *testing.T) {
 			`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil)
 		require.NoError(t, err)
 		return waiting == 2 || len(answers) > 0
-	}, time.Minute, 10*time.Millisecond)
+	}, 3*time.Minute, 10*time.Millisecond)
 	require.Empty(t, answers, "both wait for the row")
 	release()
 	require.NoError(t, <-errs)

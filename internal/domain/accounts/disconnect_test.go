@@ -44,7 +44,7 @@ func (b fixture) gone(t testing.TB, account accounts.Account) {
 			`SELECT count(*) FROM accounts WHERE org_id = @org_id AND id = @id`, postgres.Args{"id": account.ID})
 		require.NoError(t, err)
 		return left == 0
-	}, 60*time.Second, 20*time.Millisecond, "account %s was not purged", account.ID)
+	}, 3*time.Minute, 20*time.Millisecond, "account %s was not purged", account.ID)
 }
 
 // TestPurge_Account_NoRowLeft plants markers in everything that an account can have, in two

@@ -34,7 +34,7 @@ func TestRegister_NumberConnectedAgain_KeepsItsCountOfPINs(t *testing.T) {
 		require.Eventually(t, func() bool {
 			b.Wake(t)
 			return b.Network.Calls(http.MethodDelete, "/subscribed_apps") > purged
-		}, time.Minute, 20*time.Millisecond, "the purge has not come to its end")
+		}, 3*time.Minute, 20*time.Millisecond, "the purge has not come to its end")
 
 		b.connect(t, pending)
 		_, err = b.Accounts.Register(ctx, b.org, number, provider.NewPIN(canary.PIN))

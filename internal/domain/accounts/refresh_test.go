@@ -225,7 +225,7 @@ func TestService_LookAfter_DueAccounts_OneJobEach(t *testing.T) {
 	require.Zero(t, look(), "once")
 	b.Work(t)
 	b.Wake(t)
-	require.Eventually(t, func() bool { return b.now(t, made).Status == accounts.Degraded }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return b.now(t, made).Status == accounts.Degraded }, 3*time.Minute, 20*time.Millisecond)
 	b.notify(t, b.org, b.said(t, business, "account_review_update", `{"decision":"APPROVED"}`, b.Clock.Now())...)
 	require.Equal(t, 1, look(), "after a notification it is due at once")
 }

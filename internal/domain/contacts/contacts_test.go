@@ -111,7 +111,7 @@ SELECT phone_number IS NOT NULL OR name IS NOT NULL OR email IS NOT NULL OR meta
 	require.Eventually(t, func() bool {
 		b.Pass(t, 5*time.Second)
 		return rows() == 1
-	}, time.Minute, 50*time.Millisecond)
+	}, 3*time.Minute, 50*time.Millisecond)
 	require.Zero(t, left.Load())
 	require.Equal(t, *contact.PhoneNumber, *b.get(t, fresh[0].ID).PhoneNumber)
 }
@@ -132,7 +132,7 @@ func TestService_RestoreTx_InterruptedWork_Continues(t *testing.T) {
 	require.Eventually(t, func() bool {
 		count, err := postgres.One[int](ctx, b.DB.Of(b.org), `SELECT count(*) FROM contacts WHERE org_id = @org_id`, nil)
 		return err == nil && count == 0
-	}, time.Minute, 20*time.Millisecond)
+	}, 3*time.Minute, 20*time.Millisecond)
 }
 
 // TestResolve_KnownPeople_TwoReads: people who are known cost two reads, however many they are.

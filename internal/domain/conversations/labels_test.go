@@ -88,7 +88,7 @@ func TestLabel_MergedContacts_KeepAtMostTheMost(t *testing.T) {
 		left, err := postgres.One[int](ctx, b.DB.Of(b.org), `SELECT count(*) FROM conversations WHERE org_id = @org_id AND joined_into IS NULL`, nil)
 		require.NoError(t, err)
 		return left == 1 && carried("contact_labels") <= labels.MaxCarried && carried("conversation_labels") <= labels.MaxCarried
-	}, time.Minute, 50*time.Millisecond)
+	}, 3*time.Minute, 50*time.Millisecond)
 	require.Equal(t, labels.MaxCarried, carried("contact_labels"))
 	require.Equal(t, labels.MaxCarried, carried("conversation_labels"))
 	read, err := b.Contacts.Get(ctx, b.org, b.account, one.ID)

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 const (
 	atOnce = 4
 	// patience bounds waits in real time.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 	tick     = 20 * time.Millisecond
 	// barriers is the start of the numbers to which fixture.barrier sends.
 	barriers = "+35199"

@@ -84,7 +84,7 @@ func TestParked_TakenMeanwhile_NotAnnounced(t *testing.T) {
 			return s.count(t, `
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil) > 0
-		}, time.Minute, time.Millisecond)
+		}, 3*time.Minute, time.Millisecond)
 		return struct{}{}, nil
 	})
 	require.NoError(t, err)

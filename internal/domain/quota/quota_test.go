@@ -248,7 +248,7 @@ func TestReserve_DatabaseDown_CountsUpToTheAllowance(t *testing.T) {
 	require.Error(t, p.Flush(t.Context()))
 	f.requireUsed(t, 1)
 	proxy.On(t)
-	require.Eventually(t, func() bool { return p.Flush(t.Context()) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.Flush(t.Context()) == nil }, 3*time.Minute, time.Millisecond)
 	f.requireUsed(t, 51)
 	require.NoError(t, reserve(t, f, p, limit, 1))
 }

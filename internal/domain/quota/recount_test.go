@@ -173,7 +173,7 @@ func TestLookAfter_DueMonths_OneJobEach(t *testing.T) {
 		waiting, err := postgres.One[int](t.Context(), f.DB.System("test"),
 			`SELECT count(*) FROM `+jobs.Table+` WHERE kind = 'quota_recount' AND state <> 'completed'`, nil)
 		return err == nil && waiting == 0
-	}, time.Minute, 5*time.Millisecond, "both jobs ran")
+	}, 3*time.Minute, 5*time.Millisecond, "both jobs ran")
 	f.requireUsed(t, 9_100)
 
 	f.Clock.Move(march.AddDate(0, 1, 0).Add(time.Hour).Sub(f.Clock.Now()))

@@ -130,7 +130,7 @@ func TestRetention_MonthInUse_DroppedLater(t *testing.T) {
 	})
 	require.NoError(t, <-locked)
 	assert.NoError(t, f.retention.Start(t.Context()))
-	assert.Eventually(t, func() bool { return f.waiting(t) }, 30*time.Second, 5*time.Millisecond)
+	assert.Eventually(t, func() bool { return f.waiting(t) }, 3*time.Minute, 5*time.Millisecond)
 
 	close(unlock)
 	reading.Wait()

@@ -240,7 +240,7 @@ func (e *eventful) deliverAll(t *testing.T) {
 	}
 	for step := time.Second; count(`SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND status <> 'succeeded'`) > 0; {
 		e.Pass(t, step)
-		require.Eventually(t, func() bool { return count(sqlBusy) == 0 }, 2*time.Minute, 5*time.Millisecond, "the lanes do not come to rest")
+		require.Eventually(t, func() bool { return count(sqlBusy) == 0 }, 3*time.Minute, 5*time.Millisecond, "the lanes do not come to rest")
 		step = min(step*5/4, 10*time.Minute)
 		require.Zero(t, count(`SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND status = 'dead'`), "none dies")
 	}

@@ -294,7 +294,7 @@ func TestLookAfter_DueNumbers_OneJobEach(t *testing.T) {
 	b.Work(t)
 	b.Wake(t)
 	arrives := func(status templates.Status) {
-		require.Eventually(t, func() bool { return b.all(t, b.account)["shared en_US"].Status == status }, 60*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return b.all(t, b.account)["shared en_US"].Status == status }, 3*time.Minute, 20*time.Millisecond)
 	}
 	arrives(templates.Pending)
 	b.Network.Control(t, "templates/"+id+"/review", map[string]any{"event": "APPROVED"})

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/receiver"
 )
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // fixture is a cell with running workers and one subscription to a receiver.
 type fixture struct {

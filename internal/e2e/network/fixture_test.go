@@ -154,7 +154,7 @@ func next[T provider.Item](f *fixture, fits func(T) bool) (provider.Notification
 			return one, item
 		}
 	}
-	deadline := time.After(time.Minute)
+	deadline := time.After(3 * time.Minute)
 	for {
 		select {
 		case one := <-f.received:

@@ -188,6 +188,6 @@ func (b *badInputFixture) requireLogged(t testing.TB) {
 		entries, err := b.server.Logs.List(t.Context(), b.Org, 100_000)
 		lines = len(entries)
 		return err == nil && lines == b.logged
-	}, time.Minute, 20*time.Millisecond, "one line in the API log for each request: %d of %d", lines, b.logged)
+	}, 3*time.Minute, 20*time.Millisecond, "one line in the API log for each request: %d of %d", lines, b.logged)
 	assert.Zero(t, b.server.Logs.Dropped(), "lines of the API log")
 }

@@ -168,7 +168,7 @@ func badConnections(t *testing.T, b *badInputFixture) {
 			t.Cleanup(server.Close)
 			return &wire{badInputFixture: b, address: server.Listener.Addr().String()}
 		}
-		require.Equal(t, "400 invalid_field_value", impatient(time.Minute, 100*time.Millisecond).exchange(t, whole[:len(whole)-1], 1).String())
+		require.Equal(t, "400 invalid_field_value", impatient(3*time.Minute, 100*time.Millisecond).exchange(t, whole[:len(whole)-1], 1).String())
 		// There is no answer when the timeout ends before the server has read a line.
 		require.Contains(t, []string{"400 close", ""}, impatient(500*time.Millisecond, time.Minute).exchange(t, whole[:50], 1).String())
 	})

@@ -212,5 +212,5 @@ func TestContacts_SamePerson_AreMerged(t *testing.T) {
 SELECT (SELECT count(*) FROM contacts WHERE org_id = @org_id) + (SELECT count(*) FROM conversations WHERE org_id = @org_id)
      + (SELECT count(*) FROM contact_keys WHERE org_id = @org_id)`, nil)
 		return err == nil && left == 0
-	}, time.Minute, 20*time.Millisecond, "nothing is left of the person")
+	}, 3*time.Minute, 20*time.Millisecond, "nothing is left of the person")
 }

@@ -82,7 +82,7 @@ func TestDeliveries_Failed_ShowsAttempts(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found = client.Get(t, deliveries).List(t)[0]
 		return found["status"] == "failed"
-	}, time.Minute, 10*time.Millisecond)
+	}, 3*time.Minute, 10*time.Millisecond)
 	require.NotContains(t, found, "payload")
 	require.NotContains(t, found, "attempts")
 	require.Regexp(t, `^2026-03-14T09:26:5[89]\.\d{3}Z$`, found["next_attempt_at"])

@@ -300,7 +300,7 @@ func TestMedia_ClientDisappears_NothingLeftBehind(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := s.Media.DeleteDue(t.Context())
 		return err == nil && leftBehind(t, s) == 0
-	}, time.Minute, 20*time.Millisecond)
+	}, 3*time.Minute, 20*time.Millisecond)
 	require.Len(t, client.Get(t, "/media").List(t), 1)
 }
 

@@ -135,7 +135,7 @@ func TestMessages_RefusedAtDispatch_AnswerAndEvent(t *testing.T) {
 	for i, test := range all {
 		t.Run(test.name, func(t *testing.T) {
 			f, id := sent[i].sendFixture, sent[i].id
-			for until := time.Now().Add(time.Minute); f.state(t, id) != "failed"; time.Sleep(20 * time.Millisecond) {
+			for until := time.Now().Add(3 * time.Minute); f.state(t, id) != "failed"; time.Sleep(20 * time.Millisecond) {
 				require.True(t, time.Now().Before(until), "%s is %s", id, f.state(t, id))
 				s.Pass(t, 20*time.Millisecond) // a lane that finds all workers busy is woken again after 50 ms
 			}

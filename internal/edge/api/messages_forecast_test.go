@@ -361,7 +361,7 @@ const soon = 20 * time.Millisecond
 // failure lets a message fail while time passes in steps, and returns the code of its error.
 func (f *sendFixture) failure(t *testing.T, id string, step time.Duration) string {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); f.state(t, id) != "failed"; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(3 * time.Minute); f.state(t, id) != "failed"; time.Sleep(20 * time.Millisecond) {
 		require.True(t, time.Now().Before(until), "%s is %s", id, f.state(t, id))
 		f.s.Pass(t, step)
 	}

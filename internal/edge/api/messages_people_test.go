@@ -26,7 +26,7 @@ func TestMessages_ContactsMerged_ListedTogether(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n.s.Wake(t)
 		return len(n.Get(t, n.path+"/messages?contact_id="+older["contact_id"].(string)).List(t)) == 2
-	}, time.Minute, 100*time.Millisecond)
+	}, 3*time.Minute, 100*time.Millisecond)
 	field := func(name string, of map[string]any) string { return name + "=" + of[name].(string) }
 	for _, query := range []string{
 		"", field("contact_id", older), field("contact_id", newer), field("conversation_id", older), field("conversation_id", newer),
@@ -68,7 +68,7 @@ func TestMessages_ContactDeleted_ErasedByTheJob(t *testing.T) {
 	require.Eventually(t, func() bool {
 		n.s.Wake(t)
 		return n.Get(t, n.path+"/messages/"+sent["id"].(string)).Status == 404
-	}, time.Minute, 100*time.Millisecond)
+	}, 3*time.Minute, 100*time.Millisecond)
 	require.Equal(t, []string{kept["id"].(string)}, idsOf(n.Get(t, n.path+"/messages").List(t)))
 }
 

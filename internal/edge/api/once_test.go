@@ -184,5 +184,5 @@ func waitForLock(t *testing.T, s *apitest.Server, count int) {
 		waiting, err := postgres.One[int](t.Context(), s.DB.System("test"),
 			`SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil)
 		return err == nil && waiting >= count
-	}, time.Minute, 2*time.Millisecond)
+	}, 3*time.Minute, 2*time.Millisecond)
 }

@@ -53,7 +53,7 @@ func newStoryFixture(t *testing.T) *storyFixture {
 // until waits, without moving the clock.
 func (f *storyFixture) until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !reached(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !reached(); time.Sleep(20 * time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), what)
 		f.s.Wake(t)
 	}

@@ -212,7 +212,7 @@ func TestApply_PoisonItems_OnlyTheyAreDead(t *testing.T) {
 	}
 	pushed := body(t, statuses(account.BusinessAccountID, *account.PhoneNumberID, messages...))
 	// A busy machine may take longer than the ingress waits; the provider pushes again.
-	require.Eventually(t, func() bool { return s.push(t, pushed).Code == http.StatusOK }, 2*time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return s.push(t, pushed).Code == http.StatusOK }, 3*time.Minute, 10*time.Millisecond)
 	applied := func(want int) func() bool {
 		return func() bool {
 			s.mu.Lock()

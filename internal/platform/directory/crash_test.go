@@ -185,7 +185,7 @@ func (f *fixture) awaitDead(t *testing.T) {
 				SELECT count(*) FROM pg_stat_activity
 				WHERE datname = current_database() AND application_name = @name`, postgres.Args{"name": childName})
 			return err == nil && alive == 0
-		}, time.Minute, 20*time.Millisecond)
+		}, 3*time.Minute, 20*time.Millisecond)
 	}
 }
 

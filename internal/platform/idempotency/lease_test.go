@@ -107,7 +107,7 @@ func TestLease_DuplicateLooksMeanwhile_HolderStores(t *testing.T) {
 			waits, err := postgres.One[bool](ctx, w.DB.System("locks"), `
 SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`, nil)
 			return err == nil && waits || len(stored) == 1
-		}, time.Minute, 10*time.Millisecond)
+		}, 3*time.Minute, 10*time.Millisecond)
 		return false, refused
 	})
 	require.Equal(t, fault.IdempotencyInProgress, fault.Of(err))

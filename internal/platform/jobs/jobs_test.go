@@ -80,7 +80,7 @@ func (f *fixture) exec(t *testing.T, sql string) {
 
 func eventually(t *testing.T, what string, asked func() bool) {
 	t.Helper()
-	require.Eventually(t, asked, time.Minute, 5*time.Millisecond, what)
+	require.Eventually(t, asked, 3*time.Minute, 5*time.Millisecond, what)
 }
 
 func TestAddTx_RolledBack_JobDoesNotRun(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-const soon = time.Minute
+const soon = 3 * time.Minute
 
 func eventually(t *testing.T, what string, asked func() bool) {
 	t.Helper()

@@ -115,5 +115,5 @@ func TestToyKind_RetriesAndIsSettled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		state, err := postgres.One[string](ctx, s.db.System("test"), `SELECT state || ' ' || attempts FROM letters`, nil)
 		return err == nil && state == "sent 3"
-	}, time.Minute, 10*time.Millisecond)
+	}, 3*time.Minute, 10*time.Millisecond)
 }

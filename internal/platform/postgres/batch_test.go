@@ -120,7 +120,7 @@ func TestBatch_StatementAfterALock_SeesWhatTheHolderCommitted(t *testing.T) {
 			count, err := postgres.One[int](ctx, w.DB.System("test"), `
 SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil)
 			return err == nil && count > 0
-		}, time.Minute, time.Millisecond)
+		}, 3*time.Minute, time.Millisecond)
 		return 0, err
 	})
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func TestDropPartition_InUse_GivesUpAndIsEndedLater(t *testing.T) {
 	require.NoError(t, err, "others read meanwhile, %s", watch.Elapsed())
 	timeout, err := postgres.One[string](ctx, db.System("test"), `SHOW lock_timeout`, nil)
 	require.NoError(t, err)
-	require.Equal(t, "1min", timeout, "the connection has its settings again")
+	require.Equal(t, "3min", timeout, "the connection has its settings again")
 
 	_, err = reader.Exec(ctx, `COMMIT`)
 	require.NoError(t, err)

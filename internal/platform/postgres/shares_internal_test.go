@@ -31,13 +31,13 @@ func enterLater(t *testing.T, s *shares, ctx context.Context, org ids.Org, enter
 			entered <- leave
 		}
 	}()
-	require.Eventually(t, func() bool { return waiting() == before+1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting() == before+1 }, 3*time.Minute, time.Millisecond)
 }
 
 func enterNow(t *testing.T, s *shares, org ids.Org, n int) (leaves []func()) {
 	t.Helper()
 	for range n {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		leave, err := s.enter(ctx, org)
 		require.NoError(t, err)

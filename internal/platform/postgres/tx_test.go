@@ -167,7 +167,7 @@ func TestAcquire_PoolBusy_Unavailable(t *testing.T) {
 			return 0, nil
 		})
 		return err == nil
-	}, time.Minute, time.Millisecond)
+	}, 3*time.Minute, time.Millisecond)
 }
 
 func TestSteady_ManyCalls_OneGenericPlan(t *testing.T) {
@@ -203,7 +203,7 @@ func TestCancel_Statement_ConnectionIsKept(t *testing.T) {
 		defer cancel()
 		_, err := postgres.One[int](ctx, db.System("test"), `SELECT 1 FROM pg_sleep(300)`, nil)
 		return err != nil && before == pid()
-	}, time.Minute, time.Millisecond, "the statement is cancelled, the connection not lost")
+	}, 3*time.Minute, time.Millisecond, "the statement is cancelled, the connection not lost")
 }
 
 func TestClassify_DemotedPrimary_ConnectionsReplaced(t *testing.T) {

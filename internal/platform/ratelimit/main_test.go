@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
 func unique(name string) string { return "test:" + name + ":" + ulid.Make().String() }
 
 // patience is the timeout of tests that do not test timeouts: the machine may be busy.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // returns fails the test when a call waits for Redis.
 func returns(t testing.TB, call func()) {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	patience = time.Minute
+	patience = 3 * time.Minute
 	short    = 200 * time.Millisecond // for tests that wait for the timeout
 )
 

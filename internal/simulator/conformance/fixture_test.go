@@ -171,7 +171,7 @@ func (f *fixture) change(field string, want shape) (value, entry object) {
 		case body := <-f.callbacks:
 			f.check("callback", body, envelope)
 			return body
-		case <-time.After(time.Minute):
+		case <-time.After(3 * time.Minute):
 			f.t.Fatalf("no callback about %s", field)
 			return nil
 		}

@@ -38,7 +38,7 @@ func Open(t testing.TB) *postgres.DB {
 
 // patience is the timeout of statements, locks and connections in tests that do not test timeouts,
 // because the machine may be busy. The product's own timeouts are much shorter.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Patient returns the URL with timeouts of length patience.
 func Patient(t testing.TB, databaseURL string) string {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leaks.Main(m)) }
 
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // delivery returns a request like those of the product.
 func delivery(t *testing.T, url string, body []byte, headers ...string) *http.Request {

@@ -30,7 +30,7 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/truth"
 )
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // fixture is a small run without violations: two organizations, each with a customer that was
 // created and renamed, and with a subscription to each of the two events.
