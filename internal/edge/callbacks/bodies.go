@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -39,7 +38,8 @@ type bodies struct {
 	// freed is signaled when memory was given back, and when a body was refused.
 	freed  *sync.Cond
 	memory int64
-	peers  map[netip.Addr]*usage
+	// peers are by clientip.Bucket: a host has all addresses of an IPv6 network.
+	peers map[string]*usage
 	// chunks are those that no body uses.
 	chunks sync.Pool
 }
@@ -56,7 +56,7 @@ type usage struct {
 }
 
 func newBodies() *bodies {
-	made := &bodies{peers: map[netip.Addr]*usage{}, chunks: sync.Pool{New: func() any { return new([chunkSize]byte) }}}
+	made := &bodies{peers: map[string]*usage{}, chunks: sync.Pool{New: func() any { return new([chunkSize]byte) }}}
 	made.freed = sync.NewCond(&made.mu)
 	return made
 }
@@ -64,7 +64,7 @@ func newBodies() *bodies {
 // body is one that is being read or stored.
 type body struct {
 	of   *bodies
-	peer netip.Addr
+	peer string
 	// chunks are the bytes that were read. All but the last are full.
 	chunks [][]byte
 
@@ -76,7 +76,7 @@ type body struct {
 }
 
 // open begins the body of a peer. stop is called, at most once, if the body must make room for others.
-func (b *bodies) open(peer netip.Addr, stop func()) *body {
+func (b *bodies) open(peer string, stop func()) *body {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used := b.peers[peer]

@@ -1,7 +1,7 @@
 package callbacks
 
 import (
-	"net/netip"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +10,7 @@ import (
 // Several bodies of one peer are stored at the same time and closed in any order.
 func TestBodies_SeveralOfOnePeer_ClosedInAnyOrder(t *testing.T) {
 	t.Parallel()
-	b, peer := newBodies(), netip.MustParseAddr("192.0.2.1")
+	b, peer := newBodies(), "192.0.2.1"
 	all := make([]*body, 3)
 	for i := range all {
 		all[i] = b.open(peer, func() {})
@@ -28,7 +28,7 @@ func TestBodies_SeveralOfOnePeer_ClosedInAnyOrder(t *testing.T) {
 
 func TestBodies_PeerReadsTooMany_OldestMakesRoom(t *testing.T) {
 	t.Parallel()
-	b, peer, stopped := newBodies(), netip.MustParseAddr("192.0.2.1"), []int{}
+	b, peer, stopped := newBodies(), "192.0.2.1", []int{}
 	all := make([]*body, maxPeerReads+2)
 	for i := range all {
 		all[i] = b.open(peer, func() { stopped = append(stopped, i) })
@@ -47,7 +47,7 @@ func TestBodies_PeerReadsTooMany_OldestMakesRoom(t *testing.T) {
 }
 
 // fill has a peer use its memory by bodies of the largest size. Their indexes come in the channel when they are stopped.
-func fill(t *testing.T, b *bodies, peer netip.Addr) (all []*body, stopped chan int) {
+func fill(t *testing.T, b *bodies, peer string) (all []*body, stopped chan int) {
 	t.Helper()
 	stopped = make(chan int, maxPeerMemory/maxBody)
 	for i := range maxPeerMemory / maxBody {
@@ -61,7 +61,7 @@ func fill(t *testing.T, b *bodies, peer netip.Addr) (all []*body, stopped chan i
 // that needs the memory waits for that.
 func TestBodies_PeerUsesItsMemory_OldestMakesRoom(t *testing.T) {
 	t.Parallel()
-	b, peer := newBodies(), netip.MustParseAddr("192.0.2.1")
+	b, peer := newBodies(), "192.0.2.1"
 	all, stopped := fill(t, b, peer)
 	require.True(t, all[0].done(), "it is complete")
 	last, grown := b.open(peer, func() {}), make(chan error)
@@ -89,7 +89,7 @@ func TestBodies_PeerUsesItsMemory_OldestMakesRoom(t *testing.T) {
 // TestBodies_WaitingBodyIsRefused_GivesUp: a body that waits for memory may become the oldest one itself.
 func TestBodies_WaitingBodyIsRefused_GivesUp(t *testing.T) {
 	t.Parallel()
-	b, peer := newBodies(), netip.MustParseAddr("192.0.2.1")
+	b, peer := newBodies(), "192.0.2.1"
 	all, stopped := fill(t, b, peer)
 	first, second := b.open(peer, func() {}), b.open(peer, func() {})
 	grown := make(chan bool)
@@ -131,7 +131,7 @@ func (o *body) reserved() (bytes int64) {
 // TestBodies_EveryByteIsCounted: chunks while the body is read, and the whole beside them.
 func TestBodies_EveryByteIsCounted(t *testing.T) {
 	t.Parallel()
-	b, peer := newBodies(), netip.MustParseAddr("192.0.2.1")
+	b, peer := newBodies(), "192.0.2.1"
 	large := b.open(peer, func() {})
 	for size := 1; size <= maxBody; size += maxBody / 4 {
 		large.fill(t, maxBody/4)
@@ -158,11 +158,20 @@ func TestBodies_EveryByteIsCounted(t *testing.T) {
 
 // TestBodies_OneAfterAnother_ChunksUsedAgain: bodies that are refused leave no garbage.
 func TestBodies_OneAfterAnother_ChunksUsedAgain(t *testing.T) { //nolint:paralleltest // it counts the allocations of the process
-	b, peer := newBodies(), netip.MustParseAddr("192.0.2.1")
+	b, peer := newBodies(), "192.0.2.1"
 	allocated := testing.AllocsPerRun(100, func() {
 		one := b.open(peer, func() {})
 		one.fill(t, maxBody)
 		one.close()
 	})
 	require.Less(t, allocated, 60.0, "a body of 4 MiB has 64 chunks")
+}
+
+// One host has all addresses of an IPv6 network, so they have one share together.
+func TestPeer_AddressesOfOneNetwork_OnePeer(t *testing.T) {
+	t.Parallel()
+	peer := func(address string) string { return (&Ingress{}).peer(&http.Request{RemoteAddr: address}) }
+	require.Equal(t, peer("[2001:db8::1]:1000"), peer("[2001:db8::ffff:2]:2000"))
+	require.NotEqual(t, peer("[2001:db8::1]:1000"), peer("[2001:db8:0:1::1]:1000"))
+	require.NotEqual(t, peer("192.0.2.1:1000"), peer("192.0.2.2:1000"))
 }

@@ -112,12 +112,17 @@ var (
 	errBusy     = &refusal{http.StatusServiceUnavailable, "busy", "The callback was not stored. Push it again."}
 )
 
+// peer is the caller whose share of the memory a body counts against.
+func (i *Ingress) peer(r *http.Request) string {
+	return clientip.Bucket(clientip.Of(r, i.TrustedProxies))
+}
+
 // receive reads, verifies and stores one callback.
 func (i *Ingress) receive(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > maxBody {
 		return errTooLarge
 	}
-	received := i.bodies.open(clientip.Of(r, i.TrustedProxies), func() {
+	received := i.bodies.open(i.peer(r), func() {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // in the past: a read that waits fails
 	})
 	defer received.close()
