@@ -204,6 +204,27 @@ func TestAnswers_ConnectionLost_SameEventAgain(t *testing.T) {
 	}
 }
 
+// The URL is changed while the old one answers: its 410 counts for the delivery, and not for the new URL.
+func TestAnswers_GoneFromReplacedURL_SubscriptionStaysActive(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	hold := make(chan struct{})
+	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 410, Hold: hold}))
+	customer := s.Customer(t, s.org)
+	s.receiver.WaitCount(t, 1, patience)
+	better := receiver.New(t)
+	s.patch(t, webhooks.Patch{URL: to(better.URL)})
+	close(hold)
+	delivery := s.await(t, customer, webhooks.Failed, 1)
+	require.Equal(t, 410, *delivery.ResponseStatus)
+	found := s.subscription(t)
+	require.Equal(t, webhooks.Active, found.Status)
+	require.Zero(t, found.ConsecutiveFailures)
+	s.until(t, *delivery.NextAttemptAt)
+	better.WaitCount(t, 1, patience)
+	s.await(t, customer, webhooks.Succeeded, 2)
+}
+
 // After a 410 nothing more is posted, and the waiting deliveries are kept.
 func TestAnswers_Gone_DisablesAtOnce(t *testing.T) {
 	t.Parallel()

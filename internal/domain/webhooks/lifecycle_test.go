@@ -268,6 +268,27 @@ func TestDiscard_EndsOnlyWhatWaited(t *testing.T) {
 	require.Eventually(t, func() bool { return len(s.receiver.Events()) == 15 }, 2*patience, tick)
 }
 
+// A delivery that is discarded during its attempt has no retry when the attempt fails.
+func TestDiscard_AttemptUnderWayFails_StaysDiscarded(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	hold := make(chan struct{})
+	s.receiver.Answer(receiver.Always(receiver.Answer{Status: 500, Hold: hold}))
+	customer := s.Customer(t, s.org)
+	s.receiver.WaitCount(t, 1, patience)
+	s.Clock.Move(time.Millisecond)
+	s.patch(t, webhooks.Patch{Status: to(webhooks.Active), Backlog: to(webhooks.Discard)})
+	s.awaitCount(t, webhooks.Dead, 1)
+	close(hold)
+	require.Eventually(t, func() bool {
+		return s.count(t, `SELECT count(*) FROM webhook_attempts WHERE org_id = @org_id`, nil) == 1
+	}, patience, tick, "the attempt is settled")
+	discarded := s.of(t, customer)
+	require.Equal(t, webhooks.Dead, discarded.Status)
+	require.Equal(t, "discarded", *discarded.ErrorCode)
+	require.Nil(t, discarded.NextAttemptAt)
+}
+
 // After a resume the first tries start in the order of age. As many as run at once may overtake each other.
 func TestResume_FirstTries_StartInOrderOfAge(t *testing.T) {
 	t.Parallel()

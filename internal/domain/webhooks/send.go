@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,7 +177,7 @@ func (w *sender) settle(ctx context.Context, tx *postgres.Tx, batch *lanes.Batch
 }
 
 // updateHealthTx writes to the subscription only if its health changes, so that deliveries
-// that succeed lock no row of it.
+// that succeed lock no row of it. Attempts at a URL that was replaced meanwhile say nothing about the new one.
 func (w *sender) updateHealthTx(ctx context.Context, tx *postgres.Tx, made []outcome) (blocked time.Time, err error) {
 	health := w.known().health
 	if health.learn(made, w.s.clock.Now()) == (verdict{}) {
@@ -186,6 +187,7 @@ func (w *sender) updateHealthTx(ctx context.Context, tx *postgres.Tx, made []out
 	if err != nil {
 		return time.Time{}, notFound(err)
 	}
+	made = slices.DeleteFunc(slices.Clone(made), func(one outcome) bool { return one.delivery.url != subscription.URL })
 	verdict := subscription.learn(made, w.s.clock.Now())
 	if verdict.blocked != nil {
 		blocked = *verdict.blocked

@@ -169,7 +169,8 @@ func outgoingDeliveries(ctx context.Context, scope postgres.Scope, of Subscripti
 const (
 	// The organization comes from what is given, and LIMIT makes the planner expect one row of it: so it looks up each
 	// delivery by its primary key. With the organization itself it reads all deliveries between the least and the greatest id,
-	// of which one may be a retry of yesterday.
+	// of which one may be a retry of yesterday. A delivery that was discarded during its attempt has no row in the lane any
+	// more: a failure would promise a retry that never comes.
 	sqlSettleDeliveries = `
 UPDATE webhook_deliveries d
 SET status = o.status,
@@ -191,7 +192,8 @@ FROM (
 ) AS o
 WHERE d.org_id = o.org_id
   AND d.id = o.id
-  AND d.id BETWEEN @least AND @greatest`
+  AND d.id BETWEEN @least AND @greatest
+  AND (o.status = 'succeeded' OR d.error_code IS DISTINCT FROM 'discarded')`
 
 	// A first attempt that succeeds gets no row in webhook_attempts: the row of the delivery already has
 	// all its fields.
