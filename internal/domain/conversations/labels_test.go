@@ -51,6 +51,23 @@ func TestLabel_OneMoreThanTheMost_LimitReached(t *testing.T) {
 	require.Empty(t, onContact(more, contacts.Attach))
 }
 
+// A batch of messages names a conversation once for each of them.
+func TestLabelsTx_ConversationNamedTwice_EachLabelOnce(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	contact, err := b.Contacts.Create(ctx, b.org, b.account, contacts.Draft{PhoneNumber: new("+351910000001")})
+	require.NoError(t, err)
+	thread := b.said(t, conversations.Message{ContactID: contact.ID, At: b.Clock.Now(), Inbound: true})[0]
+	label := b.Label(t, b.org)
+	_, err = b.Conversations.Label(ctx, b.org, b.account, thread.ID, label.ID, true)
+	require.NoError(t, err)
+	found, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) (map[conversations.ID][]conversations.Label, error) {
+		return b.Conversations.LabelsTx(ctx, tx, []conversations.ID{thread.ID, thread.ID, thread.ID})
+	})
+	require.NoError(t, err)
+	require.Len(t, found[thread.ID], 1)
+}
+
 // Two people with 60 labels each turn out to be one.
 func TestLabel_MergedContacts_KeepAtMostTheMost(t *testing.T) {
 	t.Parallel()

@@ -104,7 +104,7 @@ type carried struct {
 // read all labels of a large one.
 const sqlLabelsOf = `
 SELECT wanted.conversation_id, l.id, l.name, l.color
-FROM unnest(@ids::uuid[]) AS wanted (conversation_id)
+FROM (SELECT DISTINCT conversation_id FROM unnest(@ids::uuid[]) AS conversation_id) AS wanted
 JOIN LATERAL (
     SELECT label_id FROM conversation_labels WHERE org_id = @org_id AND conversation_id = wanted.conversation_id OFFSET 0
 ) AS carried ON true
