@@ -168,6 +168,15 @@ func (s *Service) OfTx(ctx context.Context, tx *postgres.Tx, contact contacts.ID
 	return postgres.Many[ID](ctx, tx, sqlAllOf, postgres.Args{"contact_id": contact})
 }
 
+// InUseTx returns the conversation that shows what is said to a contact. Those that were merged into it only name it.
+func (s *Service) InUseTx(ctx context.Context, tx *postgres.Tx, contact contacts.ID) (id ID, found bool, err error) {
+	one, err := postgres.Many[ID](ctx, tx, sqlOf, postgres.Args{"contact_id": contact})
+	if err != nil || len(one) == 0 {
+		return ID{}, false, err
+	}
+	return one[0], true, nil
+}
+
 // settleTx erases the conversation of a deleted contact, after all that was said in it.
 func (s *Service) settleTx(ctx context.Context, tx *postgres.Tx, departure contacts.Departure) (more bool, err error) {
 	if departure.JoinedInto != nil {

@@ -31,17 +31,21 @@ func (s *Service) contactLeftTx(ctx context.Context, tx *postgres.Tx, departure 
 		touched, err := tx.Exec(ctx, sqlErase, postgres.Args{"conversations": of, "limit": portion, "now": s.clock.Now()})
 		return touched > 0, err
 	}
-	into, err := s.conversations.OfTx(ctx, tx, *departure.JoinedInto)
-	if err != nil || len(into) == 0 {
+	into, found, err := s.conversations.InUseTx(ctx, tx, *departure.JoinedInto)
+	if err != nil || !found {
 		return false, err
 	}
-	from := slices.Concat(of, into)
+	all, err := s.conversations.OfTx(ctx, tx, *departure.JoinedInto)
+	if err != nil {
+		return false, err
+	}
+	from := slices.Concat(of, all)
 	some, err := postgres.One[bool](ctx, tx, sqlSomeOf, postgres.Args{"conversations": from, "from_id": departure.ID})
 	if err != nil || !some {
 		return false, err
 	}
 	touched, err := tx.Exec(ctx, sqlFollow, postgres.Args{
-		"conversations": from, "into": into[0], "from_id": departure.ID, "into_id": *departure.JoinedInto, "limit": portion,
+		"conversations": from, "into": into, "from_id": departure.ID, "into_id": *departure.JoinedInto, "limit": portion,
 	})
 	return touched > 0, err
 }
