@@ -67,14 +67,19 @@ func (s *Service) readUpToTx(ctx context.Context, tx *postgres.Tx, message *Mess
 	if unread == 0 && message.Status != Delivered {
 		return nil // all is read
 	}
-	marked, err := markRead(ctx, tx, message.ConversationID, message.ID, unread, now)
+	// What is left is counted and not subtracted, because messages that expired are in the count still.
+	left, err := countUnread(ctx, tx, message.ConversationID, message.ID, unread)
 	if err != nil {
 		return err
 	}
+	unread -= left
 	if message.Status == Delivered && message.Type != provider.TypeReaction {
-		message.Status, message.ReadAt = Read, &now
+		message.Status, message.ReadAt, unread = Read, &now, max(unread, 1)
 	}
-	return s.conversations.UnreadTx(ctx, tx, message.ConversationID, max(0, unread-marked))
+	if err := markRead(ctx, tx, message.ConversationID, message.ID, unread, now); err != nil {
+		return err
+	}
+	return s.conversations.UnreadTx(ctx, tx, message.ConversationID, left)
 }
 
 // beginReceipts finds the rows that are receipts and marks them as begun: an attempt whose result is

@@ -68,6 +68,27 @@ func TestMarkRead_EarlierOnesToo_SentAtOnce(t *testing.T) {
 	require.Equal(t, []provider.Receipt{{MessageID: "wamid.in.2", Typing: true}}, s.receipts())
 }
 
+// The conversation counts three messages that have expired since. A receipt in the middle leaves what came after it, and one for
+// the last message leaves nothing.
+func TestMarkRead_CountHasExpiredMessages_LeavesWhatCameAfter(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	conversation := s.received(t, 4)
+	s.exec(t, `UPDATE conversations SET unread_count = unread_count + 3 WHERE org_id = @org_id AND id = @id`,
+		postgres.Args{"id": conversation.ID})
+	for _, upTo := range []struct {
+		message string
+		left    int
+	}{{"wamid.in.1", 2}, {"wamid.in.3", 0}} {
+		_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: upTo.message})
+		require.NoError(t, err)
+		found, err := s.Conversations.Get(t.Context(), s.org, s.account, conversation.ID)
+		require.NoError(t, err)
+		require.Equal(t, upTo.left, found.UnreadCount, upTo.message)
+	}
+	require.Equal(t, 4, s.count(t, `SELECT count(*) FROM message_states WHERE org_id = @org_id AND status = 'read'`, nil))
+}
+
 func TestMarkRead_UnknownOrOutbound_Refused(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -235,9 +256,16 @@ func TestMerge_MessagesMoveToTheOtherContact(t *testing.T) {
 		_, err := s.Contacts.ResolveTx(ctx, tx, s.account, []contacts.Sighting{
 			{PhoneNumber: "+351910000001", BSUID: "PT.1234567890", At: s.Clock.Now()},
 		})
+		if err != nil {
+			return err
+		}
+		// A message in the conversation that stays writes its row again, which then lies behind that of the other.
+		_, err = tx.Exec(ctx, `UPDATE conversations SET updated_at = @now WHERE org_id = @org_id AND id = @id`,
+			postgres.Args{"id": byNumber.ConversationID, "now": s.Clock.Now()})
 		return err
 	}))
 	s.await(t, "the messages have one contact", func() bool { return s.get(t, byNumber).ContactID == s.get(t, byUser).ContactID })
-	require.Equal(t, s.get(t, byNumber).ConversationID, s.get(t, byUser).ConversationID)
+	require.Equal(t, byNumber.ConversationID, s.get(t, byNumber).ConversationID)
+	require.Equal(t, byNumber.ConversationID, s.get(t, byUser).ConversationID)
 	require.Equal(t, messages.Sent, s.get(t, byUser).Status)
 }

@@ -94,12 +94,34 @@ WHERE org_id = @org_id
 // mostUnread bounds how many messages one receipt marks.
 const mostUnread = 10_000
 
-// markRead marks a message and those before it as read.
-func markRead(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, now time.Time) (int, error) {
-	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
-		"conversation_id": in, "up_to": upTo, "until": nil, "most": min(max(unread, 1), mostUnread), "now": now,
+// markRead marks a message and those before it as read. unread is how many of them are not: the search ends when it has
+// found so many.
+func markRead(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, now time.Time) error {
+	_, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
+		"conversation_id": in, "up_to": upTo, "until": nil, "most": min(unread, mostUnread), "now": now,
 	})
-	return int(marked), err
+	return err
+}
+
+const sqlCountUnread = `
+SELECT count(*)::int
+FROM (
+    SELECT
+    FROM messages m
+    JOIN LATERAL (SELECT status FROM message_states WHERE org_id = @org_id AND id = m.id OFFSET 0) AS st ON true
+    WHERE m.org_id = @org_id
+      AND m.conversation_id = @conversation_id
+      AND m.id > @after
+      AND m.direction = 'inbound'
+      AND st.status = 'delivered'
+      AND m.type <> 'reaction'
+    ORDER BY m.id
+    LIMIT @most
+) AS unread`
+
+// countUnread counts the inbound messages after one that are not read, at most so many.
+func countUnread(ctx context.Context, tx *postgres.Tx, in conversations.ID, after ID, most int) (int, error) {
+	return postgres.One[int](ctx, tx, sqlCountUnread, postgres.Args{"conversation_id": in, "after": after, "most": most})
 }
 
 // markReadUntil marks messages with ids up to upTo as read if they were sent at or before until.
