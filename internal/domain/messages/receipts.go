@@ -76,7 +76,7 @@ func (s *Service) readUpToTx(ctx context.Context, tx *postgres.Tx, message *Mess
 	if message.Status == Delivered && message.Type != provider.TypeReaction {
 		message.Status, message.ReadAt, unread = Read, &now, max(unread, 1)
 	}
-	if err := markRead(ctx, tx, message.ConversationID, message.ID, unread, now); err != nil {
+	if _, err := markRead(ctx, tx, message.ConversationID, message.ID, unread, nil, now); err != nil {
 		return err
 	}
 	return s.conversations.UnreadTx(ctx, tx, message.ConversationID, left)

@@ -312,7 +312,8 @@ func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
 			if thread.UnreadBefore == marked {
 				break
 			}
-			some, err := markReadUntil(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore-marked, *b.said[i].message.SentAt)
+			sentAt := b.said[i].message.SentAt
+			some, err := markRead(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore-marked, sentAt, *sentAt)
 			if err != nil {
 				return err
 			}

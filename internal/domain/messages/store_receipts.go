@@ -94,13 +94,15 @@ WHERE org_id = @org_id
 // mostUnread bounds how many messages one receipt marks.
 const mostUnread = 10_000
 
-// markRead marks a message and those before it as read. unread is how many of them are not: the search ends when it has
-// found so many.
-func markRead(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, now time.Time) error {
-	_, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
-		"conversation_id": in, "up_to": upTo, "until": nil, "most": min(unread, mostUnread), "now": now,
+// markRead marks messages with ids up to upTo as read at a time, and returns how many. unread is how many of them are not:
+// the search ends when it has found so many. until, unless nil, leaves out those that were sent after it.
+func markRead(
+	ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, until *time.Time, at time.Time,
+) (int, error) {
+	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
+		"conversation_id": in, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "now": at,
 	})
-	return err
+	return int(marked), err
 }
 
 const sqlCountUnread = `
@@ -122,12 +124,4 @@ FROM (
 // countUnread counts the inbound messages after one that are not read, at most so many.
 func countUnread(ctx context.Context, tx *postgres.Tx, in conversations.ID, after ID, most int) (int, error) {
 	return postgres.One[int](ctx, tx, sqlCountUnread, postgres.Args{"conversation_id": in, "after": after, "most": most})
-}
-
-// markReadUntil marks messages with ids up to upTo as read if they were sent at or before until.
-func markReadUntil(ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, until time.Time) (int, error) {
-	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
-		"conversation_id": in, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "now": until,
-	})
-	return int(marked), err
 }
