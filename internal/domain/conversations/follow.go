@@ -127,21 +127,21 @@ WHERE org_id = @org_id
 // joinTx makes one conversation of those of two contacts that turned out to be one. Its
 // messages follow in the background.
 func (s *Service) joinTx(ctx context.Context, tx *postgres.Tx, from, into contacts.ID) error {
-	theirs, err := postgres.Many[ID](ctx, tx, sqlOf, postgres.Args{"contact_id": from})
-	if err != nil || len(theirs) == 0 {
+	theirs, found, err := s.InUseTx(ctx, tx, from)
+	if err != nil || !found {
 		return err
 	}
-	own, err := postgres.Many[ID](ctx, tx, sqlOf, postgres.Args{"contact_id": into})
+	own, found, err := s.InUseTx(ctx, tx, into)
 	if err != nil {
 		return err
 	}
-	if len(own) == 0 {
-		_, err = tx.Exec(ctx, sqlMove, postgres.Args{"id": theirs[0], "into": into, "now": s.clock.Now()})
+	if !found {
+		_, err = tx.Exec(ctx, sqlMove, postgres.Args{"id": theirs, "into": into, "now": s.clock.Now()})
 		return err
 	}
 	for _, sql := range []string{sqlMerge, sqlMergeLabels, sqlDropLabels, sqlJoinAliases, sqlJoined} {
 		if _, err := tx.Exec(ctx, sql, postgres.Args{
-			"id": theirs[0], "into": own[0], "now": s.clock.Now(), "most_labels": labels.MaxCarried,
+			"id": theirs, "into": own, "now": s.clock.Now(), "most_labels": labels.MaxCarried,
 		}); err != nil {
 			return err
 		}
