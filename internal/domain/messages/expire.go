@@ -58,9 +58,10 @@ SELECT id FROM doomed`
 )
 
 // ExpireBefore deletes the messages of an organization that were stored before a time, with everything that hangs on them:
-// states, attempts, the provider's ids, files. A postgres.MoreError means that its time was over.
-func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, before time.Time) error {
-	return s.expire(ctx, org, ids.Any{}, sqlExpire, time.UnixMilli(0), before)
+// states, attempts, the provider's ids, files. It begins after the message after, which is zero at first. A postgres.MoreError
+// means that its time was over, and says where the next call goes on.
+func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, after ids.Any, before time.Time) error {
+	return s.expire(ctx, org, after, sqlExpire, time.UnixMilli(0), before)
 }
 
 // MonthsBefore returns the starts of the months whose messages are all older than a time, oldest first.

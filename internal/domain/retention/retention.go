@@ -56,16 +56,25 @@ func New(deps Deps) *Service {
 type walkArgs struct {
 	// At is the time when the walk began. Periods end at this time, because the clock was compared then.
 	At time.Time `json:"at"`
-	// After is the last organization that is done.
+	// After is the last organization that had its turn, or whose month is released.
 	After orgs.ID `json:"after,omitzero"`
-	// Left is true when an organization was left before all of its old rows were deleted: another walk follows.
-	Left bool `json:"left,omitempty"`
+	// Left are the organizations that have more to delete. After all organizations had a turn, these have another, one after
+	// another, until none is left.
+	Left []left `json:"left,omitempty"`
 	// Month is the month that is being released for all organizations, From the last message of the organization after After
 	// that is done. Month is zero during the walk.
 	Month time.Time `json:"month,omitzero"`
 	From  ids.Any   `json:"from,omitzero"`
 	// Released is true when the month was released for all organizations, and could not be dropped.
 	Released bool `json:"released,omitempty"`
+}
+
+// left is an organization that has more to delete, after a message and an event. A turn that began with the oldest row would
+// read every row that the turns before it deleted, until a vacuum.
+type left struct {
+	Org      orgs.ID `json:"org"`
+	Messages ids.Any `json:"messages"`
+	Events   ids.Any `json:"events"`
 }
 
 // Kind names the job.
@@ -123,53 +132,77 @@ func (s *Service) turn(ctx context.Context, args walkArgs) error {
 		} else if !done {
 			return s.add(ctx, args, time.Time{})
 		}
-		if args.Left {
-			return s.add(ctx, walkArgs{At: args.At}, time.Time{})
-		}
 		args = walkArgs{At: args.At}
 	}
 	return s.months(ctx, plans, args)
 }
 
-// walk expires what organizations have, one after another. It returns false when its time is over.
+// walk gives every organization a turn, and then those that are left. It returns false when its time is over.
 func (s *Service) walk(ctx context.Context, plans plans, args *walkArgs) (done bool, err error) {
 	for {
 		some, err := s.next(ctx, plans, args.After)
-		if err != nil || len(some) == 0 {
-			return err == nil, err
+		if err != nil {
+			return false, err
+		}
+		if len(some) == 0 {
+			break
 		}
 		for _, one := range some {
-			left, err := s.expire(ctx, plans, one)
-			if ctx.Err() != nil {
-				return false, ctx.Err()
+			if err := s.expire(ctx, plans, one, left{Org: one.OrgID}, args); err != nil {
+				return false, err
 			}
-			if err != nil && !errors.Is(err, postgres.ErrNotOpenHere) { // it is being moved
-				s.Logger.ErrorContext(ctx, "retention.not_expired", "org", one.OrgID, "error", err)
-			}
-			if args.After, args.Left = one.OrgID, args.Left || left; postgres.OverBudget(ctx) {
+			if args.After = one.OrgID; postgres.OverBudget(ctx) {
 				return false, nil
 			}
 		}
 	}
+	for len(args.Left) > 0 {
+		from := args.Left[0]
+		args.Left = args.Left[1:]
+		plan, err := s.planOf(ctx, from.Org)
+		if err == nil {
+			err = s.expire(ctx, plans, standing{OrgID: from.Org, Plan: plan, OldErased: true, OldMessages: true, OldEvents: true}, from, args)
+		}
+		if err != nil && !errors.Is(err, postgres.ErrNoRow) { // it was moved
+			return false, err
+		}
+		if postgres.OverBudget(ctx) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
-// expire deletes what is old of an organization. It returns true if its time was over before.
-func (s *Service) expire(ctx context.Context, plans plans, one standing) (left bool, err error) {
-	ctx = postgres.WithBudget(ctx, s.OrgTurn)
+// expire gives an organization a turn, from the place where the one before ended. If there is more to delete, it adds the
+// organization to those that are left.
+func (s *Service) expire(ctx context.Context, plans plans, one standing, from left, args *walkArgs) error {
+	turn := postgres.WithBudget(ctx, s.OrgTurn)
 	of := plans.of[one.Plan]
+	at := new(ids.Any) // ids of erased messages have no place: they are found by their time
+	var err error
 	if one.OldErased {
-		err = s.Messages.ForgetErased(ctx, one.OrgID, plans.erased)
+		err = s.Messages.ForgetErased(turn, one.OrgID, plans.erased)
 	}
-	if err == nil && one.OldMessages {
-		err = s.Messages.ExpireBefore(ctx, one.OrgID, of.messages)
+	if err == nil && one.OldMessages && !of.messages.IsZero() {
+		at = &from.Messages
+		err = s.Messages.ExpireBefore(turn, one.OrgID, from.Messages, of.messages)
 	}
-	if err == nil && one.OldEvents {
-		err = s.Webhooks.ExpireBefore(ctx, one.OrgID, of.events)
+	if err == nil && one.OldEvents && !of.events.IsZero() {
+		at = &from.Events
+		err = s.Webhooks.ExpireBefore(turn, one.OrgID, from.Events, of.events)
 	}
-	if _, more := errors.AsType[*postgres.MoreError](err); more {
-		return true, nil
+	if more, is := errors.AsType[*postgres.MoreError](err); is {
+		*at = more.After
+		args.Left = append(args.Left, from)
+		return nil
 	}
-	return false, err
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !errors.Is(err, postgres.ErrNotOpenHere) { // it is being moved
+		s.Logger.ErrorContext(ctx, "retention.not_expired", "org", one.OrgID, "error", err)
+	}
+	return nil
 }
 
 // months drops the months that are past the longest plan, after what dropping them would leave behind was deleted. A month

@@ -1,6 +1,7 @@
 package retention_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -169,4 +170,28 @@ func TestRetention_PlanEdited_HoldsAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	f.walk(t)
 	one.requireLeft(t, 0, 0)
+}
+
+// An organization with many old rows has several turns. Each goes on after the last row of the one before: a turn that began
+// with the oldest row would read every row that was deleted since the last vacuum.
+func TestRetention_OrganizationLeft_GoesOnAfterItsLastRow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	one, other := f.tenant(t, "free"), f.tenant(t, "free")
+	one.say(t, 20*day, 450)
+	other.say(t, 20*day, 250)
+	f.work(t)
+	f.walk(t)
+	one.requireLeft(t, 0, 0)
+	other.requireLeft(t, 0, 0)
+	for _, at := range []string{"messages", "events"} {
+		places, err := postgres.Many[string](t.Context(), f.DB.System("test"), `
+			SELECT l ->> '`+at+`'
+			FROM `+jobs.Table+`, jsonb_array_elements(args -> 'left') AS l
+			WHERE kind = 'retention' AND l ->> 'org' = '`+one.org.String()+`'
+			ORDER BY id`, nil)
+		require.NoError(t, err)
+		require.True(t, slices.IsSorted(places), places)
+		require.GreaterOrEqual(t, len(slices.Compact(places)), 4, "each portion has a turn")
+	}
 }

@@ -60,6 +60,16 @@ func (s *Service) next(ctx context.Context, plans plans, after orgs.ID) ([]stand
 	return postgres.Many[standing](ctx, s.Work.System("walk of retention"), sqlNext, args)
 }
 
+const sqlPlanOf = `
+SELECT plan
+FROM organizations
+WHERE org_id = @org_id`
+
+// planOf returns the plan that an organization has now. It returns postgres.ErrNoRow when the organization is not here.
+func (s *Service) planOf(ctx context.Context, org orgs.ID) (string, error) {
+	return postgres.One[string](ctx, s.Work.Of(org), sqlPlanOf, nil)
+}
+
 // bounds are the times before which messages and events are deleted row by row; zero deletes none.
 type bounds struct{ messages, events time.Time }
 

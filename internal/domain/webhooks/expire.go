@@ -56,13 +56,15 @@ RETURNING id`
 )
 
 // ExpireBefore deletes the events, deliveries and attempts of an organization from before a time. Rows of deliveries that
-// still wait leave their lane when it comes to them. A postgres.MoreError means that its time was over.
-func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, before time.Time) error {
+// still wait leave their lane when it comes to them. It begins after the event after, which is zero at first. A
+// postgres.MoreError means that its time was over, and says where the next call goes on.
+func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, after ids.Any, before time.Time) error {
 	for _, sql := range []string{sqlExpireEvents, sqlExpireDeliveries, sqlExpireAttempts} {
-		err := postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{"before": ids.Floor[deliveryKind](before)})
+		err := postgres.DeleteInPortions(ctx, s.work, org, sql, postgres.Args{"after": after, "before": ids.Floor[deliveryKind](before)})
 		if err != nil {
 			return err
 		}
+		after = ids.Any{} // deliveries and attempts that are left are older than the events
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func OverBudget(ctx context.Context) bool {
 }
 
 // pausing is the pace of WithPauses: a portion is small, and the pause after it is as long as the portion took.
-func pausing() pace { return pace{rows: 100, rest: 1} }
+func pausing() pace { return pace{rows: 30, rest: 1} }
 
 type pauseKey struct{}
 
