@@ -92,10 +92,11 @@ func (q *Queue) Aside(ctx context.Context, limit int) ([]Aside, error) {
 	return postgres.Many[Aside](ctx, q.db.System("jobs set aside"), sqlAside, postgres.Args{"limit": limit})
 }
 
-// The errors are deleted, because otherwise the next failure would set the job aside at once.
+// The errors are deleted, because otherwise the next failure would set the job aside at once; so is the output, which
+// counts the snoozes.
 const sqlRetry = `
 UPDATE river.river_job
-SET state = 'available', attempt = 0, errors = NULL, finalized_at = NULL, scheduled_at = @now
+SET state = 'available', attempt = 0, errors = NULL, metadata = metadata - 'output', finalized_at = NULL, scheduled_at = @now
 WHERE id = @id AND state IN ('cancelled', 'discarded')
 RETURNING args::text`
 

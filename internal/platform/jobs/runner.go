@@ -31,7 +31,8 @@ const (
 	keepAside = 30 * 24 * time.Hour
 )
 
-// Work works a job. After an error the job is retried later.
+// Work works a job. After an error the job is retried later. An error of the database that passes by itself does not count
+// as a failure, see snooze.
 type Work[A Args] func(ctx context.Context, id int64, args A) error
 
 // Set holds the kinds of job that a process works, and the queues that it reads.
@@ -69,7 +70,7 @@ type worker[A Args] struct {
 }
 
 func (w *worker[A]) Work(ctx context.Context, job *river.Job[A]) error {
-	return w.work(ctx, job.ID, job.Args)
+	return passing(ctx, w.work(ctx, job.ID, job.Args))
 }
 
 // Later is the error of work that must be retried after a while. It does not count as a failure.
@@ -132,7 +133,8 @@ func assert(config *river.Config) error {
 	return errors.Join(wrong...)
 }
 
-// watch counts running and rescued jobs, and sets aside a job whose processes died three times.
+// watch counts running and rescued jobs, sets aside a job whose processes died three times, and snoozes one that met an
+// error of the database that passes by itself.
 func (r *Runner) watch(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
 	r.busy.Add(1)
 	defer r.busy.Add(-1)
@@ -142,7 +144,7 @@ func (r *Runner) watch(ctx context.Context, job *rivertype.JobRow, work func(con
 	if same(job.Errors, classRescued) >= asideAfter {
 		return river.JobCancel(errors.New("set aside: the process died or hung each time it was tried"))
 	}
-	return work(ctx)
+	return r.snooze(ctx, job, work(ctx))
 }
 
 // retries is the retry policy: 5 s, 20 s, 45 s, and so on (5 s times the square of the failures).
