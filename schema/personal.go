@@ -174,7 +174,7 @@ func impersonal() []Holding {
 			"components", "rejection_reason", "quality", "digest", "said",
 		},
 		"setup_links":     {"token_hash", "token_last4", "session_hash", "success_redirect_url", "failure_redirect_url"},
-		"webhook_replays": {"event_type"}, "webhook_secrets": {"sealed"},
+		"webhook_replays": {"event_type"}, "webhook_forgets": nil, "webhook_secrets": {"sealed"},
 		"webhook_subscriptions": {"url", "description", "events", "phone_number_ids", "status", "disabled_reason"},
 		"lanes":                 {"kind"}, "lanes_moving": {"kind"}, "lane_rows": nil, "lane_rows_moving": nil,
 		"lane_keys": nil, "lane_keys_moving": nil,

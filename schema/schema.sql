@@ -879,6 +879,13 @@ CREATE TABLE public.webhook_deliveries (
 )
 PARTITION BY RANGE (id);
 
+CREATE TABLE public.webhook_forgets (
+    org_id uuid NOT NULL,
+    subscription_id uuid NOT NULL,
+    before_id uuid NOT NULL,
+    discard boolean NOT NULL
+);
+
 CREATE TABLE public.webhook_replays (
     org_id uuid NOT NULL,
     id uuid NOT NULL,
@@ -1272,6 +1279,9 @@ ALTER TABLE ONLY public.webhook_attempts
 ALTER TABLE ONLY public.webhook_deliveries
     ADD CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (org_id, id);
 
+ALTER TABLE ONLY public.webhook_forgets
+    ADD CONSTRAINT webhook_forgets_pkey PRIMARY KEY (org_id, subscription_id, before_id);
+
 ALTER TABLE ONLY public.webhook_replays
     ADD CONSTRAINT webhook_replays_pkey PRIMARY KEY (org_id, id);
 
@@ -1522,6 +1532,9 @@ ALTER TABLE ONLY public.templates
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
+
+ALTER TABLE ONLY public.webhook_forgets
+    ADD CONSTRAINT webhook_forgets_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);
 
 ALTER TABLE ONLY public.webhook_replays
     ADD CONSTRAINT webhook_replays_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.organizations(org_id);

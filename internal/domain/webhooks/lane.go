@@ -30,7 +30,7 @@ const (
 // deliveries of its subject, which keeps the events of a customer in order.
 func (s *Service) kind() lanes.Kind[*outgoing, outcome] {
 	return lanes.Kind[*outgoing, outcome]{
-		Name: laneKind, Open: s.open, SetAside: s.setAside, Restore: s.resumeReplaysTx, LaterPerSecond: replaysPerSecond,
+		Name: laneKind, Open: s.open, SetAside: s.setAside, Restore: s.restoreTx, LaterPerSecond: replaysPerSecond,
 		Retries: lanes.Hold, Least: leastAtOnce, Most: mostAtOnce, Timeout: rowTimeout, Gather: gather,
 		Workers: workers, SlowWorkers: slowWorkers,
 	}
