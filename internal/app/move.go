@@ -10,6 +10,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/audit"
 	"github.com/parley-chat/parley/internal/domain/orgs"
 	"github.com/parley-chat/parley/internal/fault"
+	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/directory"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/schema"
@@ -31,14 +32,30 @@ type Moved struct {
 // work opens the organization where the directory says that it lives; running the move again does so at once, and
 // then moves it. Background work purges the old rows after an hour.
 func (c *Cells) Move(ctx context.Context, org orgs.ID, by audit.Principal, to string) (moved Moved, err error) {
-	err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {
+	err = c.aloneSoon(ctx, org, func(ctx context.Context) error {
 		moved, err = c.move(ctx, org, by, to)
 		return err
 	})
 	if errors.Is(err, postgres.ErrBusy) {
-		err = errors.New("a move of this organization, or the purge after one, is under way: run the command again when it has ended")
+		err = errors.New("another move of this organization is under way: run the command again when it has ended")
 	}
 	return moved, err
+}
+
+const (
+	// lockWait is how long a move waits for the lock of the organization. The purge after an earlier move holds it for one turn.
+	lockWait = purgeTurn + 10*time.Second
+	lockPoll = 200 * time.Millisecond
+)
+
+// aloneSoon runs work under the lock of the organization's moves. It waits for the lock for lockWait.
+func (c *Cells) aloneSoon(ctx context.Context, org orgs.ID, work func(context.Context) error) error {
+	for waited := clock.StartWatch(); ; {
+		err := c.Directory.Alone(ctx, org, work)
+		if !errors.Is(err, postgres.ErrBusy) || waited.Elapsed() > lockWait || !sleep(ctx, lockPoll) {
+			return err
+		}
+	}
 }
 
 func (c *Cells) move(ctx context.Context, org orgs.ID, by audit.Principal, to string) (Moved, error) {
@@ -248,47 +265,4 @@ func (c *Cell) open(ctx context.Context, org orgs.ID, epoch int64, by audit.Prin
 		return opened, err
 	})
 	return err
-}
-
-// keepMoved is how long the rows of an organization stay in the old cell after a move.
-const keepMoved = time.Hour
-
-const sqlLeft = `
-SELECT org_id
-FROM organizations
-WHERE frozen_at < @before
-ORDER BY org_id
-LIMIT 10`
-
-// purgeMoved deletes the rows of organizations that moved to another cell.
-func (c *Cells) purgeMoved(ctx context.Context, from *Cell) (purged int, err error) {
-	left, err := postgres.Many[orgs.ID](ctx, from.upkeepDB.System("organizations that left"), sqlLeft,
-		postgres.Args{"before": from.clock.Now().Add(-keepMoved)})
-	if err != nil {
-		return 0, err
-	}
-	for _, org := range left {
-		home, err := c.Directory.HomeOf(ctx, org)
-		if err != nil {
-			return purged, err
-		}
-		if home.Cell == from.Name {
-			continue // keepOpen opens it
-		}
-		// A move back to this cell must not meet the purge.
-		err = c.Directory.Alone(ctx, org, func(ctx context.Context) error {
-			if home, err := c.Directory.HomeOf(ctx, org); err != nil || home.Cell == from.Name {
-				return err
-			}
-			err := postgres.PurgeOrg(ctx, from.upkeepDB, org, schema.Tenant())
-			if err == nil {
-				purged++
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, postgres.ErrBusy) {
-			return purged, err
-		}
-	}
-	return purged, nil
 }

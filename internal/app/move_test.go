@@ -352,7 +352,7 @@ func TestMove_SystemTransactionOpen_OthersDoNotWait(t *testing.T) {
 	require.NoError(t, <-moved)
 }
 
-func TestMove_FourAtOnce_OneMovesOthersAreRefused(t *testing.T) {
+func TestMove_FourAtOnce_OneMovesOthersWaitOrAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	mover := f.tenant(t)

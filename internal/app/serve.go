@@ -163,7 +163,8 @@ func (a *App) keepCells(ctx context.Context, cancel context.CancelFunc, work boo
 					return
 				case <-c.keyed:
 				}
-				tasks.Go(func() { a.cells.keepTables(ctx, c, a.logger) })
+				tasks.Go(func() { c.keepTables(ctx, a.logger) })
+				tasks.Go(func() { a.cells.keepPurging(ctx, c, a.logger) })
 				tasks.Go(func() { a.cells.keepOpen(ctx, c, a.logger) })
 				c.keepWorking(ctx, a.logger)
 			})

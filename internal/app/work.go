@@ -50,36 +50,28 @@ func (c *Cells) keepTime(ctx context.Context, logger *slog.Logger) {
 }
 
 // keepTables calls tidy every 10 minutes until ctx ends.
-func (c *Cells) keepTables(ctx context.Context, cell *Cell, logger *slog.Logger) {
+func (c *Cell) keepTables(ctx context.Context, logger *slog.Logger) {
 	every(ctx, upkeepEvery, func() {
 		ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
 		defer cancel()
-		c.tidy(ctx, cell, logger)
+		c.tidy(ctx, logger)
 	})
 }
 
-// tidy creates partitions ahead, drops expired ones and purges organizations that moved to another cell. On hold nothing is
-// dropped or purged.
-func (c *Cells) tidy(ctx context.Context, cell *Cell, logger *slog.Logger) {
-	if err := cell.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), cell.clock.Now()); err != nil {
-		logger.ErrorContext(ctx, "partitions.not_made", "cell", cell.Name, "error", err)
+// tidy creates partitions ahead and drops expired ones. On hold nothing is dropped.
+func (c *Cell) tidy(ctx context.Context, logger *slog.Logger) {
+	if err := c.upkeepDB.EnsurePartitions(ctx, schema.Partitioned(), c.clock.Now()); err != nil {
+		logger.ErrorContext(ctx, "partitions.not_made", "cell", c.Name, "error", err)
 	}
-	if held, err := cell.onHold(ctx); err != nil || held {
+	if held, err := c.onHold(ctx); err != nil || held {
 		return // keepWorking logs the error
 	}
-	dropped, err := cell.expire(ctx)
+	dropped, err := c.expire(ctx)
 	if err != nil {
-		logger.ErrorContext(ctx, "partitions.not_dropped", "cell", cell.Name, "error", err)
+		logger.ErrorContext(ctx, "partitions.not_dropped", "cell", c.Name, "error", err)
 	}
 	if len(dropped) > 0 {
-		logger.InfoContext(ctx, "partitions.dropped", "cell", cell.Name, "partitions", dropped)
-	}
-	purged, err := c.purgeMoved(ctx, cell)
-	if err != nil {
-		logger.ErrorContext(ctx, "organizations.not_purged", "cell", cell.Name, "error", err)
-	}
-	if purged > 0 {
-		logger.InfoContext(ctx, "organizations.purged", "cell", cell.Name, "organizations", purged)
+		logger.InfoContext(ctx, "partitions.dropped", "cell", c.Name, "partitions", dropped)
 	}
 }
 
@@ -185,5 +177,15 @@ func every(ctx context.Context, interval time.Duration, work func()) {
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// sleep waits, and tells whether ctx is still alive after that.
+func sleep(ctx context.Context, interval time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(interval):
+		return true
 	}
 }

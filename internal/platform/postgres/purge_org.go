@@ -23,7 +23,8 @@ var ErrInUse = errors.New("the organization is open in this database: nothing of
 
 // PurgeOrg deletes every row of an organization, children first, in small portions with pauses
 // between. The organization must not be in use here, because readers would see a part of its rows: it
-// returns ErrInUse when the organization is not frozen.
+// returns ErrInUse when the organization is not frozen. Under WithBudget it returns a MoreError when its time is over; the
+// next call goes on.
 func PurgeOrg(ctx context.Context, db *DB, org ids.Org, tables []string) error {
 	for _, table := range slices.Backward(tables) {
 		leaves, err := Many[string](ctx, db.System("purge of an organization"), sqlLeaves, Args{"table": table})
@@ -64,6 +65,9 @@ func purgeLeaf(ctx context.Context, db *DB, org ids.Org, leaf string) error {
 		})
 		if err != nil || len(last) == 0 {
 			return err
+		}
+		if OverBudget(ctx) {
+			return &MoreError{}
 		}
 		after = last[0]
 		how.pause(watch.Elapsed())

@@ -57,3 +57,24 @@ FROM generate_series(1, @rows::int) n`, args)
 	require.Regexp(t, `Index Cond: .*ROW\(org_id, at, name, raw, place\) > ROW\(`, plan)
 	require.Contains(t, plan, "Tid Scan")
 }
+
+// A purge whose time is over ends after a portion, and the next one goes on.
+func TestPurgeOrg_TimeOver_GoesOnWithTheNextCall(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Connect(t, pgtest.URL(t))
+	system := db.System("test")
+	_, err := postgres.Many[string](t.Context(), system, `CREATE TABLE walked (org_id uuid, place int, PRIMARY KEY (org_id, place))`, nil)
+	require.NoError(t, err)
+	args := postgres.Args{"org": ids.NewOrg(time.Now())}
+	_, err = postgres.Many[string](t.Context(), system, `INSERT INTO walked SELECT @org, n FROM generate_series(1, 120) n`, args)
+	require.NoError(t, err)
+	for _, want := range []int{70, 20, 0} {
+		err := postgres.PurgeOrg(postgres.WithBudget(t.Context(), 0), db, args["org"].(ids.Org), []string{"walked"})
+		var more *postgres.MoreError
+		require.ErrorAs(t, err, &more)
+		left, err := postgres.One[int](t.Context(), system, `SELECT count(*) FROM walked WHERE org_id = @org`, args)
+		require.NoError(t, err)
+		require.Equal(t, want, left)
+	}
+	require.NoError(t, postgres.PurgeOrg(postgres.WithBudget(t.Context(), 0), db, args["org"].(ids.Org), []string{"walked"}))
+}
