@@ -82,7 +82,7 @@ const (
 	maxSize = 100 << 20
 )
 
-// retryAfter is how long to wait after so many failed tries.
+// retryAfter is how long a download waits after so many failed tries.
 func retryAfter(tries int) time.Duration {
 	steps := []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute}
 	if tries <= len(steps) {

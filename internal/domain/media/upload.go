@@ -21,8 +21,6 @@ const (
 	// provider keeps an upload for 30 days.
 	reuseFor    = 29 * 24 * time.Hour
 	uploadLasts = 30*24*time.Hour - time.Hour
-	// uploadTries is how often the uploads of a message are tried.
-	uploadTries = 5
 )
 
 // LibraryFile is a file of the library with all that its upload needs.
@@ -183,18 +181,19 @@ func (s *Service) settleUploads(ctx context.Context, tx *postgres.Tx, of account
 			continue // the process stops: the lane puts the row back at once
 		}
 		w.Tries++
-		over := one.Value.gone || w.Tries >= uploadTries
+		var asked time.Duration
+		if failed, known := provider.As(one.Value.err); known {
+			asked = failed.RetryAfter
+		}
+		retry, more := provider.RetryAt(w.Tries, asked, s.clock.Now())
+		over := one.Value.gone || !more
 		s.logger.WarnContext(ctx, "media.upload_failed",
 			"org", tx.Org(), "message", w.ID, "tries", w.Tries, "over", over, "error", errors.Join(one.Value.err, one.Fault))
 		if over {
 			released = append(released, w.released(uploadFailure(one.Value.err)))
 			continue
 		}
-		wait := retryAfter(w.Tries)
-		if failed, known := provider.As(one.Value.err); known {
-			wait = max(wait, failed.RetryAfter)
-		}
-		one.Answer = lanes.Answer[outcome]{RetryAt: s.clock.Now().Add(wait)}
+		one.Answer = lanes.Answer[outcome]{RetryAt: retry}
 		again = append(again, w)
 	}
 	if err := s.handBackTx(ctx, tx, of, released); err != nil {

@@ -185,6 +185,44 @@ func TestLibrary_UploadFails_TriedAgainThenMessageFails(t *testing.T) {
 	s.awaitStatus(t, s.mustSendFile(t, "+351910000003", file), messages.Sent)
 }
 
+// uploadWait waits until the uploads of a message have failed that often, and returns how long the message waits for the next try.
+func (s *fixture) uploadWait(t *testing.T, of messages.Message, failures int) time.Duration {
+	t.Helper()
+	s.await(t, fmt.Sprintf("%d failed uploads of %s", failures, of.ID), func() bool {
+		return s.count(t, `SELECT coalesce(max(tries), 0) FROM media_waiting WHERE org_id = @org_id`, nil) == failures
+	})
+	due, err := postgres.One[time.Time](t.Context(), s.DB.System("test"), `SELECT due_at FROM lane_rows WHERE id = @id`, postgres.Args{"id": of.ID})
+	require.NoError(t, err)
+	return due.Sub(s.Clock.Now())
+}
+
+func TestLibrary_UploadFails_RetriedAfter1And2And4And8Minutes(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.net.refuse(&provider.Error{Class: provider.Retryable, Code: fault.UpstreamError, Title: "Down."})
+	made := s.mustSendFile(t, "+351910000001", s.libraryFile(t, "bill.pdf", pdf))
+	for i, step := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute} {
+		wait := s.uploadWait(t, made, i+1)
+		require.InDelta(t, step, wait, float64(step/10), "the wait after failure %d is %s", i+1, wait)
+		s.Pass(t, wait+time.Millisecond) // the clock has whole milliseconds
+	}
+	failed := s.awaitStatus(t, made, messages.Failed)
+	require.Equal(t, provider.MediaUploadFailed, *failed.ErrorCode)
+	_, tries := s.net.uploadsBefore()
+	require.Equal(t, 5, tries)
+}
+
+func TestLibrary_UploadRetryAfter_HonouredUpTo15Minutes(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 24 * time.Hour: 15 * time.Minute} {
+		of := s.beside(t)
+		of.net.refuse(&provider.Error{Class: provider.RateLimited, Code: fault.UpstreamError, RetryAfter: asked})
+		made := of.mustSendFile(t, "+351910000001", of.libraryFile(t, "bill.pdf", pdf))
+		require.Equal(t, want, of.uploadWait(t, made, 1), "Retry-After of %s", asked)
+	}
+}
+
 // TestLibrary_SharedUploadRetried_AllWaitingMessagesSent: two messages wait for the same file. Its upload fails once, and both are sent
 // after one upload. Their stories say so.
 func TestLibrary_SharedUploadRetried_AllWaitingMessagesSent(t *testing.T) {

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -123,7 +122,7 @@ func (w *sender) returned(b *book, one *result, message *Message, now time.Time)
 	}
 	b.note(one, AttemptFailed, failed)
 	message.Failures++
-	retry, again := retryAt(message.Failures, failed, now)
+	retry, again := provider.RetryAt(message.Failures, failed.RetryAfter, now)
 	if !again || message.Status != Queued && message.Status != Pending {
 		b.failBy(message, failed)
 		one.Answer = lanes.Answer[outcome]{}
@@ -142,13 +141,13 @@ func (w *sender) limited(b *book, one *result, failed *provider.Error, now time.
 		b.pair(one.Task)
 		return time.Time{}
 	}
-	if cool := coolDownOf(failed); cool > 0 && cool <= retryWindow {
+	if cool := coolDownOf(failed); cool > 0 && cool <= provider.MaxRetryWait {
 		return now.Add(cool)
 	}
 	return time.Time{} // effectsTx has noted a longer one on the account
 }
 
-// coolDownOf is how long the provider lets the whole number wait, or zero.
+// coolDownOf is how long the provider lets the whole number wait, or zero. One longer than provider.MaxRetryWait is stored on the account.
 func coolDownOf(failed *provider.Error) time.Duration {
 	if failed.Class != provider.RateLimited || failed.Limit == provider.LimitPair || failed.Limit == provider.LimitOperation {
 		return 0
@@ -159,25 +158,9 @@ func coolDownOf(failed *provider.Error) time.Duration {
 const (
 	// coolDown is how long a number waits after a rate limit that names no time.
 	coolDown = 5 * time.Second
-	// retryWindow is the longest wait before one retry. A longer cool-down is stored on the account.
-	retryWindow = 15 * time.Minute
 	// mostPairWait bounds 4^n seconds. A longer one would keep messages from their own retries.
 	mostPairWait = 64 * time.Second
 )
-
-// retrySteps are the waits before the second and the later attempts, give or take a tenth.
-var retrySteps = [...]time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute} //nolint:gochecknoglobals // a constant
-
-// retryAt is when a message is tried again after that many failures; false when it was tried often
-// enough.
-func retryAt(failures int, failed *provider.Error, now time.Time) (time.Time, bool) {
-	if failures > len(retrySteps) {
-		return time.Time{}, false
-	}
-	step := retrySteps[failures-1]
-	wait := step - step/10 + rand.N(step/5) //nolint:gosec // jitter
-	return now.Add(max(wait, min(failed.RetryAfter, retryWindow))), true
-}
 
 // pairWait is 4^n seconds, n being the refusals in a row before this one.
 func pairWait(waits int) time.Duration {
@@ -213,7 +196,7 @@ func (w *sender) effectsTx(ctx context.Context, tx *postgres.Tx, sends []*result
 		case provider.EffectNone:
 		}
 	}
-	if err := w.s.applyEffectsTx(ctx, tx, w.id, choices, about); err != nil || cooldown <= retryWindow {
+	if err := w.s.applyEffectsTx(ctx, tx, w.id, choices, about); err != nil || cooldown <= provider.MaxRetryWait {
 		return err
 	}
 	if err := w.s.accounts.CoolDownTx(ctx, tx, w.id, w.s.clock.Now().Add(cooldown)); fault.Of(err) != fault.ResourceNotFound {
