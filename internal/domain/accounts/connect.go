@@ -133,6 +133,7 @@ func (s *Service) attachTx(
 	if err := s.ownTx(ctx, tx, draft, &account); err != nil {
 		return Account{}, err
 	}
+	account.note(enrolment, "", at) // a late callback about an earlier connection of the number is older
 	account.settleAt(state, at, s.clock.Now())
 	var err error
 	if account.PinTriedAt, err = pinsTriedBefore(ctx, tx, draft.PhoneNumberID); err != nil {

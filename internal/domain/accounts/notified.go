@@ -96,9 +96,9 @@ func limitText(limit provider.DailyLimit) string {
 	}
 }
 
-// FailedTx notes what a failed call says about the number itself: its token is invalid, or it must
-// be registered again. The account is refreshed soon.
-func (s *Service) FailedTx(ctx context.Context, tx *postgres.Tx, id ID, failed *provider.Error) error {
+// FailedTx notes what a failed call, or a failed callback, says about the number itself: its token is invalid, or it must
+// be registered again. At is when the provider said so: what was learnt later stays. The account is refreshed soon.
+func (s *Service) FailedTx(ctx context.Context, tx *postgres.Tx, id ID, failed *provider.Error, at time.Time) error {
 	if failed.Effect != provider.EffectDisconnected && failed.Effect != provider.EffectDegraded {
 		return nil
 	}
@@ -106,12 +106,12 @@ func (s *Service) FailedTx(ctx context.Context, tx *postgres.Tx, id ID, failed *
 	if err != nil {
 		return notFound(err)
 	}
-	now := s.clock.Now()
 	if failed.Effect == provider.EffectDegraded {
-		account.note(enrolment, "registration_required", now)
+		account.note(enrolment, "registration_required", at)
 	} else {
-		account.refuse(refusalOf(failed), now)
+		account.refuse(refusalOf(failed), at)
 	}
+	now := s.clock.Now()
 	account.settle(now)
 	account.DueAt, account.UpdatedAt = now, now
 	return updateAccount(ctx, tx, account)

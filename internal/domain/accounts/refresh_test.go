@@ -173,7 +173,7 @@ func TestService_FailedTx_StatusByError(t *testing.T) {
 	account := b.Account(t, b.org)
 	fail := func(failed *provider.Error) accounts.Account {
 		_, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) (bool, error) {
-			return true, b.Accounts.FailedTx(ctx, tx, account.ID, failed)
+			return true, b.Accounts.FailedTx(ctx, tx, account.ID, failed, b.Clock.Now())
 		})
 		require.NoError(t, err)
 		return b.now(t, account)
@@ -185,6 +185,22 @@ func TestService_FailedTx_StatusByError(t *testing.T) {
 	require.Equal(t, []any{accounts.Disconnected, "token_invalid"}, []any{lost.Status, orNothing(lost.StatusReason)})
 }
 
+// TestService_FailedTx_OlderThanTheConnection_Ignored is told of failures from before the number was connected.
+func TestService_FailedTx_OlderThanTheConnection_Ignored(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	b.Clock.Move(time.Hour)
+	account := b.Account(t, b.org)
+	for _, effect := range []provider.Effect{provider.EffectDegraded, provider.EffectDisconnected} {
+		_, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) (bool, error) {
+			return true, b.Accounts.FailedTx(ctx, tx, account.ID, &provider.Error{Effect: effect}, b.Clock.Now().Add(-time.Minute))
+		})
+		require.NoError(t, err)
+		require.Equal(t, accounts.Connected, b.now(t, account).Status, effect)
+		require.False(t, b.now(t, account).DueAt.After(b.Clock.Now()), "the provider is asked soon")
+	}
+}
+
 // TestService_Register_RegistrationLost_Connected has a number that the provider wants registered again become
 // connected by a registration, though the provider says all the time that it is.
 func TestService_Register_RegistrationLost_Connected(t *testing.T) {
@@ -192,7 +208,7 @@ func TestService_Register_RegistrationLost_Connected(t *testing.T) {
 	ctx, b := setup(t)
 	made := b.connect(t, map[string]any{"pin": canary.PIN})
 	_, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) (bool, error) {
-		return true, b.Accounts.FailedTx(ctx, tx, made.ID, &provider.Error{Effect: provider.EffectDegraded})
+		return true, b.Accounts.FailedTx(ctx, tx, made.ID, &provider.Error{Effect: provider.EffectDegraded}, b.Clock.Now())
 	})
 	require.NoError(t, err)
 	refreshed, err := b.Accounts.Refresh(ctx, b.org, made.ID)

@@ -209,7 +209,7 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 
 // messagesTx writes everything, in the order of locks.
 func (b *batch) messagesTx(ctx context.Context, tx *postgres.Tx) error {
-	if err := b.s.applyEffectsTx(ctx, tx, b.account.ID, nil, aboutNumber(b.statuses)); err != nil {
+	if err := b.s.applyEffectsTx(ctx, tx, b.account.ID, nil, b.aboutNumber()); err != nil {
 		return err
 	}
 	if err := insertArrivals(ctx, tx, b.account.ID, postgres.Each(b.said, func(one *arrival) Message { return one.message })); err != nil {

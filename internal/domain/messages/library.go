@@ -25,7 +25,7 @@ type fileFinder func(asked []library.ID) (map[library.ID]library.File, error)
 
 // lockTx writes what a failure says about the number, and locks the states of messages in the order of their ids.
 func (s *Service) lockTx(ctx context.Context, tx *postgres.Tx, of accounts.Account, all []ids.Any, about *provider.Error) error {
-	if err := s.applyEffectsTx(ctx, tx, of.ID, nil, about); err != nil {
+	if err := s.applyEffectsTx(ctx, tx, of.ID, nil, accountFailure{failed: about, at: s.clock.Now()}); err != nil {
 		return err
 	}
 	_, err := lockStates(ctx, tx, postgres.Each(all, ids.From[kind]))

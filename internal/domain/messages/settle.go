@@ -178,7 +178,7 @@ func pairWait(waits int) time.Duration {
 // is retried.
 func (w *sender) effectsTx(ctx context.Context, tx *postgres.Tx, sends []*result) error {
 	var choices []contacts.Choice
-	var about *provider.Error
+	var about accountFailure
 	var cooldown time.Duration
 	for _, one := range sends {
 		failed := one.Value.failed
@@ -192,7 +192,7 @@ func (w *sender) effectsTx(ctx context.Context, tx *postgres.Tx, sends []*result
 				ContactID: one.Task.ContactID, Marketing: contacts.OptedOut, Source: contacts.FromProvider, At: one.Value.at,
 			})
 		case provider.EffectDisconnected, provider.EffectDegraded:
-			about = failed
+			about = about.or(failed, one.Value.at)
 		case provider.EffectNone:
 		}
 	}
@@ -205,19 +205,34 @@ func (w *sender) effectsTx(ctx context.Context, tx *postgres.Tx, sends []*result
 	return nil
 }
 
+// accountFailure is a failure that says something about the number itself, and when the provider said it. It says nothing if
+// failed is nil.
+type accountFailure struct {
+	failed *provider.Error
+	at     time.Time
+}
+
+// or is the later of two failures; of two of the same time the second.
+func (f accountFailure) or(failed *provider.Error, at time.Time) accountFailure {
+	if f.failed != nil && at.Before(f.at) {
+		return f
+	}
+	return accountFailure{failed: failed, at: at}
+}
+
 // applyEffectsTx is for answers and for failed callbacks.
 func (s *Service) applyEffectsTx(
-	ctx context.Context, tx *postgres.Tx, of accounts.ID, choices []contacts.Choice, about *provider.Error,
+	ctx context.Context, tx *postgres.Tx, of accounts.ID, choices []contacts.Choice, about accountFailure,
 ) error {
 	if len(choices) > 0 {
 		if err := s.contacts.ChooseTx(ctx, tx, choices); err != nil {
 			return err
 		}
 	}
-	if about == nil {
+	if about.failed == nil {
 		return nil
 	}
-	if err := s.accounts.FailedTx(ctx, tx, of, about); fault.Of(err) != fault.ResourceNotFound {
+	if err := s.accounts.FailedTx(ctx, tx, of, about.failed, about.at); fault.Of(err) != fault.ResourceNotFound {
 		return err
 	}
 	return nil

@@ -175,12 +175,12 @@ func (b *book) timeOf(message *Message, one *notified) time.Time {
 	return at
 }
 
-// aboutNumber is the last failure that says something about the number itself, or nil.
-func aboutNumber(all []*notified) (about *provider.Error) {
-	for _, one := range all {
+// aboutNumber is the latest failure of the batch that says something about the number itself.
+func (b *batch) aboutNumber() (about accountFailure) {
+	for _, one := range b.statuses {
 		for _, failed := range one.status.Errors {
 			if failed.Effect == provider.EffectDisconnected || failed.Effect == provider.EffectDegraded {
-				about = failed
+				about = about.or(failed, b.timeOrNow(one.status.At))
 			}
 		}
 	}

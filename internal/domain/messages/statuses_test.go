@@ -12,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
+	"github.com/parley-chat/parley/internal/testkit/canary"
 )
 
 func (s *fixture) providerIDs(t *testing.T, of messages.Message) int {
@@ -95,6 +96,36 @@ func TestStatuses_FailedWithoutCode_NumberStaysConnected(t *testing.T) {
 	account, err := s.Accounts.Get(t.Context(), s.org, s.account.ID)
 	require.NoError(t, err)
 	require.Equal(t, accounts.Connected, account.Status)
+}
+
+// TestStatuses_FailedBeforeRegistration_NumberStaysConnected repeats a callback that asked for a registration after that was made.
+func TestStatuses_FailedBeforeRegistration_NumberStaysConnected(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.account = s.networkAccount(t, s.org)
+	s.Network.Number(t, s.account.BusinessAccountID, *s.account.PhoneNumberID, map[string]any{"pin": canary.PIN})
+	status := func() accounts.Status {
+		account, err := s.Accounts.Get(t.Context(), s.org, s.account.ID)
+		require.NoError(t, err)
+		return account.Status
+	}
+	unregistered := func(id string) map[string]any {
+		s.Clock.Move(time.Minute)
+		return s.status(id, provider.StatusFailed, "", errorsOf(133010))
+	}
+	first := unregistered("wamid.1")
+	s.push(t, first)
+	require.Equal(t, accounts.Degraded, status())
+	s.Clock.Move(time.Minute)
+	done, err := s.Accounts.Register(t.Context(), s.org, *s.account.PhoneNumberID, provider.NewPIN(canary.PIN))
+	require.NoError(t, err)
+	require.Nil(t, done.Refusal)
+	require.Equal(t, accounts.Connected, status())
+
+	s.push(t, first)
+	require.Equal(t, accounts.Connected, status(), "the callback is older than the registration")
+	s.push(t, unregistered("wamid.2"), first)
+	require.Equal(t, accounts.Degraded, status(), "of the failures of a batch the newest counts")
 }
 
 func TestStatuses_OfAReceivedMessage_Ignored(t *testing.T) {
