@@ -100,6 +100,20 @@ func (t *Template) newer(about, is, word string, at time.Time) bool {
 	return true
 }
 
+// ignoreBefore has notifications from before a time ignored. They carry whole seconds: those of its second are not ignored.
+func (t *Template) ignoreBefore(at time.Time) {
+	at = at.Truncate(time.Second).Add(-time.Millisecond).UTC()
+	for _, about := range []string{aboutStatus, aboutQuality, aboutCategory} {
+		if t.Said[about].After(at) {
+			continue
+		}
+		if t.Said == nil {
+			t.Said = map[string]time.Time{}
+		}
+		t.Said[about] = at
+	}
+}
+
 const sqlDue = `
 INSERT INTO template_syncs AS s (org_id, account_id, due_at)
 SELECT @org_id, a.id, @now

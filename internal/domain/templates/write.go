@@ -104,7 +104,7 @@ func (s *Service) findAtProvider(ctx context.Context, of provider.BusinessAccoun
 }
 
 // keep stores a template of the number as the provider had it at a time. What a notification has said of its review since then
-// stays.
+// stays; notifications from before are ignored when they come again, or late.
 func (s *Service) keep(ctx context.Context, org orgs.ID, of accounts.Account, given provider.Template, at time.Time) (Template, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Template, error) {
 		now := s.clock.Now()
@@ -126,7 +126,11 @@ func (s *Service) keep(ctx context.Context, org orgs.ID, of accounts.Account, gi
 				template.Digest = template.digest()
 			}
 		}
-		return template, keepTemplates(ctx, tx, of.ID, []Template{template}, now)
+		template.ignoreBefore(at)
+		if err := keepTemplates(ctx, tx, of.ID, []Template{template}, now); err != nil {
+			return Template{}, err
+		}
+		return template, hearTemplate(ctx, tx, template) // keepTemplates does not write Said
 	})
 }
 
