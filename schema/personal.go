@@ -75,7 +75,7 @@ func personalOfPeople() []Holding {
 		{Place: "provider_messages", Personal: []string{"provider_id"}, Contact: Deleted, Number: Deleted, Kept: history, Why: "finds a message"},
 		{
 			Place: "erased_messages", Personal: []string{"hash"}, Contact: Expires, Number: Expires, Kept: "8 days",
-			Why: "keeps a repeated callback from bringing an erased contact back",
+			Why: "keeps a repeated callback from bringing an erased contact back: hashed ids of messages, hashed marketing preferences",
 		},
 		{
 			Place: "parked_statuses", Personal: []string{"provider_id", "status", "body"}, Contact: Expires, Number: Deleted,

@@ -34,9 +34,10 @@ type batch struct {
 	amended []*amendment
 	// early are revocations whose message is not known yet.
 	early []*amendment
-	// notices are sightings from changes of identity and from marketing preferences.
-	notices  []contacts.Sighting
-	statuses []*notified
+	// notices are sightings from changes of identity, preferences those from marketing preferences.
+	notices     []contacts.Sighting
+	preferences []contacts.Sighting
+	statuses    []*notified
 }
 
 // PeopleTx is the first step: it resolves the contacts of all items, stores their choices about marketing, and updates
@@ -152,14 +153,14 @@ func (b *batch) peopleTx(ctx context.Context, tx *postgres.Tx) error {
 	return b.threadsTx(ctx, tx)
 }
 
-// onlyNewTx leaves out the messages and amendments that are stored already, or were erased with their contact. An edit whose original is
-// unknown, or whose content the provider withholds, becomes a message of its own. A revocation whose original
-// is unknown waits for it.
+// onlyNewTx leaves out the messages and amendments that are stored already, or were erased with their contact, and the preferences
+// that were applied already. An edit whose original is unknown, or whose content the provider withholds, becomes a message of its
+// own. A revocation whose original is unknown waits for it.
 func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
-	if len(b.said)+len(b.amended) == 0 {
+	asked := b.preferenceIDs()
+	if len(b.said)+len(b.amended)+len(asked) == 0 {
 		return nil
 	}
-	var asked []string
 	for _, one := range b.said {
 		asked = append(asked, *one.message.ProviderID)
 	}
@@ -170,6 +171,7 @@ func (b *batch) onlyNewTx(ctx context.Context, tx *postgres.Tx) error {
 	if err != nil {
 		return err
 	}
+	b.preferences = slices.DeleteFunc(b.preferences, func(one contacts.Sighting) bool { return erased[b.preferenceID(one)] })
 	seen := maps.Clone(erased)
 	isNew := func(id string) bool {
 		_, stored := known[id]
@@ -226,7 +228,7 @@ func (b *batch) messagesTx(ctx context.Context, tx *postgres.Tx) error {
 		return err
 	}
 	book := newBook(b.s, b.account)
-	book.drafts = drafts
+	book.drafts, book.preferences = drafts, b.preferenceIDs()
 	if err := b.announceTx(ctx, tx, book); err != nil {
 		return err
 	}

@@ -28,7 +28,9 @@ type book struct {
 	// arrivedIDs are the provider's ids of messages and edits that were just stored, arrived those messages.
 	arrivedIDs []providerID
 	arrived    []*Message
-	attempts   []attempt
+	// preferences are the ids of marketing preferences that were just applied.
+	preferences []string
+	attempts    []attempt
 	// answered are the times at which the provider took messages by its answer.
 	answered map[ID]*time.Time
 	pairs    []pair
@@ -206,6 +208,9 @@ func (b *book) writeTx(ctx context.Context, tx *postgres.Tx) error {
 		return err
 	}
 	if err := nameArrivals(ctx, tx, b.arrivedIDs); err != nil {
+		return err
+	}
+	if err := rememberPreferences(ctx, tx, b.preferences, b.now); err != nil {
 		return err
 	}
 	if err := b.s.media.FetchTx(ctx, tx, b.account, b.files); err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
-// ErasedFor is how long the hashed ids of erased messages are kept: the network repeats a callback for seven days.
+// ErasedFor is how long the hashed ids of erased messages, and of applied preferences, are kept: the network repeats a callback for
+// seven days.
 const ErasedFor = 8 * 24 * time.Hour
 
 // sqlHash is what is kept of provider_id. The id itself has the contact's number in it.
@@ -28,7 +29,8 @@ LEFT JOIN LATERAL (
 WHERE p.message_id IS NOT NULL
    OR e.hash IS NOT NULL`
 
-// arrivedBefore finds the messages that are stored under the provider's ids, and the ids of messages that were erased.
+// arrivedBefore finds the messages that are stored under the provider's ids, and the ids of messages that were erased and of
+// preferences that were applied.
 func arrivedBefore(ctx context.Context, tx *postgres.Tx, asked []string) (stored map[string]ID, erased map[string]bool, err error) {
 	type row struct {
 		ProviderID string
@@ -44,6 +46,22 @@ func arrivedBefore(ctx context.Context, tx *postgres.Tx, asked []string) (stored
 		erased[one.ProviderID] = one.Erased
 	}
 	return stored, erased, err
+}
+
+const sqlRemember = `
+INSERT INTO erased_messages (org_id, hash, erased_at)
+SELECT @org_id, ` + sqlHash + `, @now
+FROM unnest(@ids::text[]) AS given (provider_id)
+ON CONFLICT DO NOTHING`
+
+// rememberPreferences stores the hashed ids of preferences when they are applied. At the erasure of the contact it would be too late:
+// the contact has only the last one.
+func rememberPreferences(ctx context.Context, tx *postgres.Tx, all []string, now time.Time) error {
+	if len(all) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, sqlRemember, postgres.Args{"ids": all, "now": now})
+	return err
 }
 
 // DeleteInPortions goes on after an id, and this table has none: each portion deletes the oldest, and returns @after for each row.

@@ -3,6 +3,7 @@ package messages
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -158,9 +159,16 @@ func (b *batch) addPreference(in provider.Preference) {
 	sighting := sightingOf(in.User, b.timeOrNow(in.At))
 	sighting.Marketing, sighting.Source = string(wants), contacts.FromProvider
 	if wants != "" && in.Category == "marketing_messages" && len(sighting.Keys()) > 0 {
-		b.notices = append(b.notices, sighting)
+		b.preferences = append(b.preferences, sighting)
 	}
 }
+
+// preferenceID identifies a preference of a person to the number, because the provider gives it no id.
+func (b *batch) preferenceID(of contacts.Sighting) string {
+	return fmt.Sprintf("preference %s %d %s %q", b.account.ID, of.At.UnixMilli(), of.Marketing, of.Keys())
+}
+
+func (b *batch) preferenceIDs() []string { return postgres.Each(b.preferences, b.preferenceID) }
 
 // recipients are the sightings of people to whom messages went, where a status says more of them than one
 // identifier. They make no contact: a contact that was erased must not come back with a late status.
@@ -186,7 +194,7 @@ func (b *batch) resolveTx(ctx context.Context, tx *postgres.Tx) error {
 		return err
 	}
 	sightings := postgres.Each(b.said, func(one *arrival) contacts.Sighting { return one.sighting })
-	sightings = slices.Concat(sightings, b.notices, b.recipients(), stopped)
+	sightings = slices.Concat(sightings, b.notices, b.preferences, b.recipients(), stopped)
 	if len(sightings) == 0 {
 		return nil
 	}
