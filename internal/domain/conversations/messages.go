@@ -92,11 +92,6 @@ func (s *Service) UnreadTx(ctx context.Context, tx *postgres.Tx, id ID, unread i
 	return setUnread(ctx, tx, id, unread, s.clock.Now())
 }
 
-// StatusesTx returns the statuses of conversations.
-func (s *Service) StatusesTx(ctx context.Context, tx *postgres.Tx, of []ID) (map[ID]Status, error) {
-	return statusesOf(ctx, tx, of)
-}
-
 // LastInbound returns when each of the contacts last wrote to the number. A contact that never did is missing.
 func (s *Service) LastInbound(ctx context.Context, scope postgres.Scope, of []contacts.ID) (map[contacts.ID]time.Time, error) {
 	return lastInbound(ctx, scope, of)

@@ -105,7 +105,7 @@ func TestConversations_FewExpected_EachIsFoundByItsKey(t *testing.T) {
 	pgtest.RequireByKey(t, `
 INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, updated_at)
 SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'open', 0, now() FROM generate_series(1, 10000)`,
-		map[string]string{"lock": sqlLockOf, "said": sqlUpdateSaid, "statuses": sqlStatusesOf, "last inbound": sqlLastInbound})
+		map[string]string{"lock": sqlLockOf, "said": sqlUpdateSaid, "last inbound": sqlLastInbound})
 }
 
 // answeredByItsOwn returns the plan of a statement. It checks that the plan reads no whole table,

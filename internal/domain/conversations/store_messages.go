@@ -156,24 +156,6 @@ func setUnread(ctx context.Context, tx *postgres.Tx, id ID, unread int, now time
 	return err
 }
 
-const sqlStatusesOf = `
-SELECT c.id, c.status
-FROM unnest(@ids::uuid[]) AS wanted (id)
-JOIN LATERAL (SELECT id, status FROM conversations WHERE org_id = @org_id AND id = wanted.id OFFSET 0) AS c ON true`
-
-func statusesOf(ctx context.Context, tx *postgres.Tx, of []ID) (map[ID]Status, error) {
-	type row struct {
-		ID     ID
-		Status Status
-	}
-	rows, err := postgres.Many[row](ctx, tx, sqlStatusesOf, postgres.Args{"ids": of})
-	statuses := make(map[ID]Status, len(rows))
-	for _, one := range rows {
-		statuses[one.ID] = one.Status
-	}
-	return statuses, err
-}
-
 const sqlLockUnread = `
 SELECT unread_count
 FROM conversations

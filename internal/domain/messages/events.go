@@ -62,22 +62,26 @@ func (m *Message) sentKey() string {
 	return m.ID.String() + keySent
 }
 
-// sentEventsTx are the events of the messages that the provider was just proved to have taken.
+// sentEventsTx are the events of the messages that the provider was just proved to have taken, with the contact and the
+// conversation as they are now: a contact may have been merged into another since the message was accepted.
 func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draft, error) {
 	if len(b.sent) == 0 {
 		return nil, nil
 	}
-	threads := postgres.Each(b.sent, func(m *Message) conversations.ID { return m.ConversationID })
-	statuses, err := b.s.conversations.StatusesTx(ctx, tx, threads)
+	places, err := placesOf(ctx, tx, postgres.Each(b.sent, func(m *Message) ID { return m.ID }))
 	if err != nil {
 		return nil, err
 	}
 	drafts := make([]events.Draft, len(b.sent))
 	for i, message := range b.sent {
+		place, there := places[message.ID]
+		if there { // false if the contact is being erased
+			message.putIn(place)
+		}
 		drafts[i] = events.Draft{
 			Type: events.MessageSent, Key: message.sentKey(), PhoneNumberID: numberOfAccount(b.account),
 			Contact: message.ContactID.Any(), Message: message.ID.Any(),
-			Data: message.sentData(b.account, statuses[message.ConversationID], b.s.hosted(message)),
+			Data: message.sentData(b.account, place.Status, b.s.hosted(message)),
 		}
 	}
 	return drafts, nil

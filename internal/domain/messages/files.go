@@ -89,11 +89,11 @@ func (b *book) waitedTx(ctx context.Context, tx *postgres.Tx, messages map[ID]*M
 		if !there {
 			continue
 		}
-		message.ContactID, message.ConversationID, message.Person = place.ContactID, place.ConversationID, place.Person
 		if message.Direction == Outbound {
 			b.sent = append(b.sent, message)
 			continue
 		}
+		message.putIn(place)
 		thread := conversations.Thread{ID: place.ConversationID, Status: place.Status, AssigneeID: place.AssigneeID}
 		draft, err := receivedEvent(b.account, message, thread, labelled[thread.ID], outcome.Event, b.s.hosted(message))
 		if err != nil {
@@ -112,4 +112,9 @@ type place struct {
 	Status         conversations.Status
 	AssigneeID     *orgs.UserID
 	Person
+}
+
+// putIn makes the message show its place. What is stored of it moves later.
+func (m *Message) putIn(place place) {
+	m.ContactID, m.ConversationID, m.Person = place.ContactID, place.ConversationID, place.Person
 }

@@ -1,14 +1,12 @@
 package messages_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/parley-chat/parley/internal/domain/contacts"
 	"github.com/parley-chat/parley/internal/domain/conversations"
 	"github.com/parley-chat/parley/internal/domain/messages"
 	"github.com/parley-chat/parley/internal/fault"
@@ -242,30 +240,4 @@ func TestMove_LanesRebuilt_NothingLost(t *testing.T) {
 		s.awaitStatus(t, one, messages.Sent)
 		require.Len(t, s.net.calls(*one.ToNumber), 1)
 	}
-}
-
-func TestMerge_MessagesMoveToTheOtherContact(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	byNumber := s.send(t, "+351910000001")
-	byUser := s.sendDraft(t, messages.Draft{Recipient: "PT.1234567890"})
-	s.awaitStatus(t, byNumber, messages.Sent)
-	s.awaitStatus(t, byUser, messages.Sent)
-	require.NotEqual(t, byNumber.ContactID, byUser.ContactID)
-	require.NoError(t, s.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
-		_, err := s.Contacts.ResolveTx(ctx, tx, s.account, []contacts.Sighting{
-			{PhoneNumber: "+351910000001", BSUID: "PT.1234567890", At: s.Clock.Now()},
-		})
-		if err != nil {
-			return err
-		}
-		// A message in the conversation that stays writes its row again, which then lies behind that of the other.
-		_, err = tx.Exec(ctx, `UPDATE conversations SET updated_at = @now WHERE org_id = @org_id AND id = @id`,
-			postgres.Args{"id": byNumber.ConversationID, "now": s.Clock.Now()})
-		return err
-	}))
-	s.await(t, "the messages have one contact", func() bool { return s.get(t, byNumber).ContactID == s.get(t, byUser).ContactID })
-	require.Equal(t, byNumber.ConversationID, s.get(t, byNumber).ConversationID)
-	require.Equal(t, byNumber.ConversationID, s.get(t, byUser).ConversationID)
-	require.Equal(t, messages.Sent, s.get(t, byUser).Status)
 }

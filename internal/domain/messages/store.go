@@ -24,12 +24,15 @@ const (
     st.is_revoked, st.media_state, st.media_type, st.media_size, st.media_key`
 	contactColumns = `c.phone_number AS contact_number, c.bsuid AS contact_bsuid, c.parent_bsuid AS contact_parent_bsuid,
     c.username AS contact_username, c.name AS contact_name`
+	// A contact that was merged into another has nothing left, and its messages move later: until then the other one is read.
 	// OFFSET 0 makes the planner look up each contact by its key. Without it the generic plan reads all
 	// contacts of the organization.
 	sqlContact = `
 LEFT JOIN LATERAL (
-    SELECT phone_number, bsuid, parent_bsuid, username, name, departure
-    FROM contacts WHERE org_id = @org_id AND id = m.contact_id OFFSET 0
+    SELECT id, phone_number, bsuid, parent_bsuid, username, name, marketing, departure
+    FROM contacts
+    WHERE org_id = @org_id
+      AND id = coalesce((SELECT joined_into FROM contacts WHERE org_id = @org_id AND id = m.contact_id), m.contact_id) OFFSET 0
 ) AS c ON true`
 )
 

@@ -81,13 +81,10 @@ func listMessages(
 }
 
 const sqlPeople = `
-SELECT wanted.id, c.phone_number AS contact_number, c.bsuid AS contact_bsuid, c.parent_bsuid AS contact_parent_bsuid,
-    c.username AS contact_username, c.name AS contact_name
-FROM unnest(@ids::uuid[]) AS wanted (id)
-JOIN LATERAL (
-    SELECT phone_number, bsuid, parent_bsuid, username, name, departure FROM contacts WHERE org_id = @org_id AND id = wanted.id OFFSET 0
-) AS c ON true
-WHERE coalesce(c.departure, '') <> 'erasing'`
+SELECT m.contact_id AS id, ` + contactColumns + `
+FROM unnest(@ids::uuid[]) AS m (contact_id)` + sqlContact + `
+WHERE c.id IS NOT NULL
+  AND coalesce(c.departure, '') <> 'erasing'`
 
 // withPeople adds what messages show of their contacts. Messages of contacts that are being erased
 // are left out, so that the page may be short.

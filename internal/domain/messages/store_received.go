@@ -160,24 +160,17 @@ FROM unnest(@ids::uuid[], @media_states::text[], @media_types::text[], @media_si
 WHERE st.org_id = @org_id
   AND st.id = g.id
   AND st.id BETWEEN @least AND @greatest`
-	// A contact that was merged into another is an alias of it.
+	// Each message is looked up alone (ADR 15).
 	sqlPlacesOf = `
 SELECT m.id, c.id AS contact_id, v.id AS conversation_id, v.status, v.assignee_id, ` + contactColumns + `
-FROM messages m
+FROM (SELECT DISTINCT id FROM unnest(@ids::uuid[]) AS id) AS wanted
 JOIN LATERAL (
-    SELECT coalesce(joined_into, id) AS id
-    FROM contacts WHERE org_id = @org_id AND id = m.contact_id AND coalesce(departure, '') <> 'erasing' OFFSET 0
-) AS known ON true
-JOIN LATERAL (
-    SELECT id, phone_number, bsuid, parent_bsuid, username, name
-    FROM contacts WHERE org_id = @org_id AND id = known.id AND departure IS NULL OFFSET 0
-) AS c ON true
+    SELECT id, contact_id FROM messages WHERE org_id = @org_id AND id = wanted.id AND id BETWEEN @least AND @greatest OFFSET 0
+) AS m ON true` + sqlContact + `
 JOIN LATERAL (
     SELECT id, status, assignee_id FROM conversations WHERE org_id = @org_id AND contact_id = c.id AND departure IS NULL OFFSET 0
 ) AS v ON true
-WHERE m.org_id = @org_id
-  AND m.id = ANY (@ids)
-  AND m.id BETWEEN @least AND @greatest`
+WHERE c.departure IS NULL`
 )
 
 func writeFiles(ctx context.Context, tx *postgres.Tx, all []*Message) error {

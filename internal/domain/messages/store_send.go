@@ -46,13 +46,9 @@ SELECT ` + columns + `, ` + stateColumns + `, ` + contactColumns + `,
     v.last_inbound_at IS NOT NULL AS wrote, coalesce(p.waits, 0) AS waits, f.*
 FROM locked st
 JOIN LATERAL (SELECT ` + columns + ` FROM messages m WHERE m.org_id = @org_id AND m.id = st.id OFFSET 0) AS m ON true
-LEFT JOIN begun b ON b.id = m.id
+LEFT JOIN begun b ON b.id = m.id` + sqlContact + `
 LEFT JOIN LATERAL (
-    SELECT phone_number, bsuid, parent_bsuid, username, name, marketing, departure
-    FROM contacts WHERE org_id = @org_id AND id = m.contact_id OFFSET 0
-) AS c ON true
-LEFT JOIN LATERAL (
-    SELECT last_inbound_at FROM conversations WHERE org_id = @org_id AND id = m.conversation_id OFFSET 0
+    SELECT last_inbound_at FROM conversations WHERE org_id = @org_id AND contact_id = c.id OFFSET 0
 ) AS v ON true
 LEFT JOIN LATERAL (
     SELECT waits FROM send_pairs WHERE org_id = @org_id AND account_id = @account_id AND contact_id = m.contact_id OFFSET 0
