@@ -175,11 +175,21 @@ type Choice struct {
 	At        time.Time
 }
 
-// ChooseTx stores the choices of contacts. A choice older than the stored one changes nothing.
+// ChooseTx stores the choices of contacts. A choice older than the stored one changes nothing. The choice of a contact that was
+// merged into another is stored at that one.
 func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choice) error {
-	wanted := map[ID]bool{}
-	for _, choice := range choices {
-		wanted[choice.ContactID] = true
+	merged, err := aliasesOf(ctx, tx, postgres.Each(choices, func(c Choice) ID { return c.ContactID }))
+	if err != nil {
+		return err
+	}
+	choices, wanted := slices.Clone(choices), map[ID]bool{}
+	for i := range choices {
+		for _, one := range merged {
+			if one.ID == choices[i].ContactID {
+				choices[i].ContactID = one.Into
+			}
+		}
+		wanted[choices[i].ContactID] = true
 	}
 	if err := lockContacts(ctx, tx, wanted); err != nil {
 		return err

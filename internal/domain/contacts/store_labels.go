@@ -30,11 +30,10 @@ func lockListed(ctx context.Context, tx *postgres.Tx, of accounts.ID, ids []ID) 
 }
 
 const sqlJoinedInto = `
-SELECT id, joined_into AS into
-FROM contacts
-WHERE org_id = @org_id
-  AND id = ANY (@ids)
-  AND joined_into IS NOT NULL`
+SELECT c.id, c.joined_into AS into
+FROM (SELECT DISTINCT contact_id FROM unnest(@ids::uuid[]) AS contact_id) AS wanted
+JOIN LATERAL (SELECT id, joined_into FROM contacts WHERE org_id = @org_id AND id = wanted.contact_id OFFSET 0) AS c ON true
+WHERE c.joined_into IS NOT NULL`
 
 // alias is the id of a contact that was merged into another.
 type alias struct{ ID, Into ID }

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-chat/parley/internal/fault"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/provider"
 )
 
 const anaBSUID = "PT.1234567890"
@@ -108,6 +109,23 @@ func TestMerge_QueuedMarketing_CheckedByTheOtherContact(t *testing.T) {
 			require.Equal(t, new(one.code), one.get(t, one.merged).ErrorCode, name)
 		}
 	}
+}
+
+func TestMerge_AnswerSaysOptedOut_StoredAtTheOtherContact(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	kept, merged := s.sendMerged(t)
+	s.net.answers(func(out provider.Outbound) (provider.Accepted, error) {
+		if out.Recipient == anaBSUID {
+			return provider.Accepted{}, s.failure(t, 131050)
+		}
+		return accepted(out)
+	})
+	s.Work(t)
+	s.awaitStatus(t, merged, messages.Failed)
+	contact, err := s.Contacts.Get(t.Context(), s.org, s.account, kept.ContactID)
+	require.NoError(t, err)
+	require.Equal(t, contacts.OptedOut, contact.Marketing)
 }
 
 func TestMerge_MessagesMoveToTheOtherContact(t *testing.T) {
