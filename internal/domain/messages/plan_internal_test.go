@@ -22,6 +22,6 @@ WITH said AS (
 INSERT INTO message_states (org_id, id, status) SELECT org_id, id, 'read' FROM said`,
 		map[string]string{
 			"lock": sqlLockStates, "of": sqlMessagesOf, "begin": sqlBegin, "write": sqlWriteBook, "arrived": sqlArrivedIDs,
-			"places": sqlPlacesOf, "people": sqlPeople,
+			"places": sqlPlacesOf, "people": sqlPeople, "read": sqlMarkRead, "unread": sqlCountUnread,
 		})
 }

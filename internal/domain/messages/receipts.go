@@ -73,8 +73,11 @@ func (s *Service) readUpToTx(ctx context.Context, tx *postgres.Tx, message *Mess
 		return err
 	}
 	unread -= left
-	if message.Status == Delivered && message.Type != provider.TypeReaction {
-		message.Status, message.ReadAt, unread = Read, &now, max(unread, 1)
+	if message.Status == Delivered {
+		message.Status, message.ReadAt = Read, &now
+		if message.Type != provider.TypeReaction {
+			unread = max(unread, 1)
+		}
 	}
 	if _, err := markRead(ctx, tx, message.ConversationID, message.ID, unread, nil, now); err != nil {
 		return err

@@ -87,6 +87,46 @@ func TestMarkRead_CountHasExpiredMessages_LeavesWhatCameAfter(t *testing.T) {
 	require.Equal(t, 4, s.count(t, `SELECT count(*) FROM message_states WHERE org_id = @org_id AND status = 'read'`, nil))
 }
 
+// Reactions add no unread, but they are read like other messages: earlier ones of other batches, in the same batch as the answer,
+// and one that the receipt is for.
+func TestMarkRead_Reactions_BecomeRead(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	like := func(id string) item {
+		s.Clock.Move(time.Second)
+		return s.said(id, "reaction", fields{"message_id": "wamid.ours", "emoji": "👍"})
+	}
+	receipt := func(id string) {
+		_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: id})
+		require.NoError(t, err)
+	}
+	statuses := func(ids ...string) (all []messages.Status) {
+		for _, id := range ids {
+			all = append(all, s.byID(t, id).Status)
+		}
+		return all
+	}
+	unread := func() int { return s.thread(t, s.byID(t, "wamid.text")).UnreadCount }
+
+	s.receive(t, like("wamid.1"), s.text("wamid.text", "Hello"), like("wamid.2"))
+	s.receive(t, like("wamid.3"), s.text("wamid.later", "Still there?"))
+	receipt("wamid.2")
+	require.Equal(t, []messages.Status{messages.Read, messages.Read, messages.Read, messages.Delivered, messages.Delivered},
+		statuses("wamid.1", "wamid.text", "wamid.2", "wamid.3", "wamid.later"))
+	require.Equal(t, 1, unread())
+	receipt("wamid.later")
+	require.Equal(t, messages.Read, s.byID(t, "wamid.3").Status)
+	require.Zero(t, unread())
+
+	s.receive(t, like("wamid.4"))
+	receipt("wamid.4")
+	require.Equal(t, messages.Read, s.byID(t, "wamid.4").Status, "nothing else is unread")
+	s.receive(t, like("wamid.5"))
+	s.receive(t, like("wamid.6"), s.echo("wamid.answer", "text", fields{"body": "Yes"}), like("wamid.7"))
+	require.Equal(t, []messages.Status{messages.Read, messages.Read, messages.Delivered}, statuses("wamid.5", "wamid.6", "wamid.7"))
+	require.Zero(t, unread())
+}
+
 func TestMarkRead_UnknownOrOutbound_Refused(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

@@ -298,7 +298,7 @@ func (b *batch) readInBatch() {
 	answers := b.answers()
 	for i, one := range b.said {
 		m := &one.message
-		if m.Direction != Inbound || m.Type == provider.TypeReaction {
+		if m.Direction != Inbound {
 			continue
 		}
 		for _, j := range answers[m.ConversationID] {
@@ -316,9 +316,9 @@ func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
 	for _, id := range slices.SortedFunc(maps.Keys(answers), func(a, b conversations.ID) int { return a.Any().Compare(b.Any()) }) {
 		thread := b.said[answers[id][0]].thread
 		marked := 0
-		for _, i := range answers[id] {
-			if thread.UnreadBefore == marked {
-				break
+		for n, i := range answers[id] {
+			if n > 0 && thread.UnreadBefore == marked {
+				break // only the first one may find reactions alone, which are not counted
 			}
 			sentAt := b.said[i].message.SentAt
 			some, err := markRead(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore-marked, sentAt, *sentAt)

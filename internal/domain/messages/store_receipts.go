@@ -68,60 +68,75 @@ func nonNil(all []ids.Any) []ids.Any {
 	return all
 }
 
-// The unread messages are the newest inbound ones, at most as many as the conversation counts.
-const sqlMarkRead = `
-WITH unread AS MATERIALIZED (
+const (
+	// The inbound messages of a conversation, newest first.
+	sqlInbound = `
     SELECT m.id
     FROM messages m
     JOIN LATERAL (SELECT status, sent_at FROM message_states WHERE org_id = @org_id AND id = m.id OFFSET 0) AS st ON true
     WHERE m.org_id = @org_id
       AND m.conversation_id = @conversation_id
+      AND m.direction = 'inbound'`
+	// Those between two ids that are not read. Unless @until is null, those that were sent after it are left out.
+	sqlNotRead = sqlInbound + `
+      AND m.id > @after
       AND m.id <= @up_to
       AND (@until::timestamptz IS NULL OR st.sent_at <= @until)
-      AND m.direction = 'inbound'
-      AND st.status = 'delivered'
+      AND st.status = 'delivered'`
+	// Those of them that the conversation counts: reactions are not.
+	sqlUnread = sqlNotRead + `
       AND m.type <> 'reaction'
     ORDER BY m.id DESC
-    LIMIT @most
-), locked AS MATERIALIZED (
-    SELECT id FROM message_states WHERE org_id = @org_id AND id IN (SELECT id FROM unread) ORDER BY id FOR NO KEY UPDATE
+    LIMIT @most`
 )
-UPDATE message_states
-SET status = 'read', read_at = @now
-WHERE org_id = @org_id
-  AND id IN (SELECT id FROM locked)`
 
-// mostUnread bounds how many messages one receipt marks.
+// The conversation counts its unread messages, so that the search for them ends when all are found. It does not count reactions:
+// those are sought down to the newest message below that was read before, because the same change has read what came before it.
+const sqlMarkRead = `
+WITH unread AS MATERIALIZED (` + sqlUnread + `
+), read AS MATERIALIZED (` + sqlInbound + `
+      AND m.id < coalesce((SELECT id FROM unread ORDER BY id LIMIT 1), @up_to)
+      AND st.status = 'read'
+    ORDER BY m.id DESC
+    LIMIT 1
+), reactions AS MATERIALIZED (` + sqlNotRead + `
+      AND m.id > coalesce((SELECT id FROM read), @after)
+      AND m.type = 'reaction'
+    ORDER BY m.id DESC
+    LIMIT @most_reactions
+), locked AS MATERIALIZED (
+    SELECT st.id
+    FROM (SELECT id FROM unread UNION ALL SELECT id FROM reactions ORDER BY id LIMIT @bound) AS wanted
+    JOIN LATERAL (SELECT id FROM message_states WHERE org_id = @org_id AND id = wanted.id FOR NO KEY UPDATE) AS st ON true
+), marked AS (
+    UPDATE message_states st
+    SET status = 'read', read_at = @now
+    FROM (SELECT @org_id::uuid AS org_id, id FROM locked LIMIT @bound) AS given
+    WHERE st.org_id = given.org_id
+      AND st.id = given.id
+)
+SELECT count(*)::int FROM unread`
+
+// mostUnread bounds how many messages one receipt marks, and how many reactions.
 const mostUnread = 10_000
 
-// markRead marks messages with ids up to upTo as read at a time, and returns how many. unread is how many of them are not:
-// the search ends when it has found so many. until, unless nil, leaves out those that were sent after it.
+// markRead marks messages with ids up to upTo as read at a time, and returns how many of them the conversation counted. unread is
+// how many it counts. until, unless nil, leaves out those that were sent after it.
 func markRead(
 	ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, until *time.Time, at time.Time,
 ) (int, error) {
-	marked, err := tx.Exec(ctx, sqlMarkRead, postgres.Args{
-		"conversation_id": in, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "now": at,
+	return postgres.One[int](ctx, tx, sqlMarkRead, postgres.Args{
+		"conversation_id": in, "after": ID{}, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "most_reactions": mostUnread, "bound": 2 * mostUnread, "now": at,
 	})
-	return int(marked), err
 }
 
 const sqlCountUnread = `
-SELECT count(*)::int
-FROM (
-    SELECT
-    FROM messages m
-    JOIN LATERAL (SELECT status FROM message_states WHERE org_id = @org_id AND id = m.id OFFSET 0) AS st ON true
-    WHERE m.org_id = @org_id
-      AND m.conversation_id = @conversation_id
-      AND m.id > @after
-      AND m.direction = 'inbound'
-      AND st.status = 'delivered'
-      AND m.type <> 'reaction'
-    ORDER BY m.id
-    LIMIT @most
+SELECT count(*)::int FROM (` + sqlUnread + `
 ) AS unread`
 
-// countUnread counts the inbound messages after one that are not read, at most so many.
+// countUnread counts the messages with ids above after that a conversation should count as unread, at most so many.
 func countUnread(ctx context.Context, tx *postgres.Tx, in conversations.ID, after ID, most int) (int, error) {
-	return postgres.One[int](ctx, tx, sqlCountUnread, postgres.Args{"conversation_id": in, "after": after, "most": most})
+	return postgres.One[int](ctx, tx, sqlCountUnread, postgres.Args{
+		"conversation_id": in, "after": after, "up_to": ids.Ceiling[kind](), "until": (*time.Time)(nil), "most": most,
+	})
 }
