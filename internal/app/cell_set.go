@@ -117,7 +117,7 @@ func OpenCells(ctx context.Context, config Config, options CellsConfig) (*Cells,
 		return nil, err
 	}
 	if config.MediaBucket != "" {
-		if c.Bucket, err = bucket.Open(ctx, config.MediaBucket.Reveal()); err != nil {
+		if c.Bucket, err = config.openBucket(ctx); err != nil {
 			return nil, fmt.Errorf("%sMEDIA_BUCKET: %w", Prefix, err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/media"
-	"github.com/parley-chat/parley/internal/platform/bucket"
 	"github.com/parley-chat/parley/internal/platform/ratelimit"
 	"github.com/parley-chat/parley/internal/platform/sealed"
 )
@@ -128,7 +127,7 @@ func doctorBucket(ctx context.Context, config Config) Finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	files, err := bucket.Open(ctx, config.MediaBucket.Reveal())
+	files, err := config.openBucket(ctx)
 	if err == nil {
 		defer func() { _ = files.Close() }()
 		err = files.Check(ctx)

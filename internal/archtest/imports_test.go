@@ -223,6 +223,10 @@ func unwrapped() map[string][]string {
 		"pgxpool":    {"internal/platform", "internal/testkit", "internal/app", "internal/e2e", "cmd"},
 		"tx.Raw()":   {"internal/platform/jobs", "internal/platform/postgres"},
 		"riverqueue": {"internal/platform/jobs", "internal/platform/lanes/property_", "cmd/bench"}, // the property test acts as River
+		// Each program and test that links the SDK takes seconds longer to link.
+		"aws-sdk-go":               {"internal/platform/bucket/s3"},
+		"s3blob":                   {"internal/platform/bucket/s3"},
+		"platform/bucket/s3" + `"`: {"internal/platform/bucket/s3", "internal/app"},
 	}
 }
 

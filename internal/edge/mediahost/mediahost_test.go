@@ -25,7 +25,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	files, err := bucket.Open(t.Context(), "file://"+t.TempDir())
+	files, err := bucket.Open("file://" + t.TempDir())
 	require.NoError(t, err)
 	server := httptest.NewServer(mediahost.New(files, canary.Logger(t)))
 	t.Cleanup(server.Close)

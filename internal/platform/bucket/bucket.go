@@ -1,4 +1,5 @@
-// Package bucket stores files: in a directory, or in an S3-compatible service.
+// Package bucket stores files: in a directory, or in a service. Package bucket/s3 opens the buckets of S3-compatible
+// services: only programs that use them link the SDK.
 package bucket
 
 import (
@@ -15,40 +16,66 @@ import (
 
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/s3blob" // opens s3:// URLs
 	"gocloud.dev/gcerrors"
 )
 
 // Bucket is a place for files. Its methods may be called at the same time.
 type Bucket struct {
-	files *blob.Bucket
-	// s3 writes the files of an S3-compatible service; nil for a directory.
-	s3 *uploader
+	files   *blob.Bucket
+	service Service
 }
 
-// Open opens the bucket of a URL: file:///directory, which is made if it is missing, or
-// s3://name?region=…&endpoint=…, with credentials from the usual AWS variables. It does not connect.
-func Open(ctx context.Context, location string) (*Bucket, error) {
+// Service is what a service does in its own way.
+type Service interface {
+	// Put stores a file, as Bucket.Put.
+	Put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error)
+	// BeforeRead changes a request that reads a file, as blob.ReaderOptions.BeforeRead.
+	BeforeRead(as func(any) bool) error
+}
+
+// New returns the bucket of a service. It closes files when it is closed.
+func New(files *blob.Bucket, service Service) *Bucket { return &Bucket{files: files, service: service} }
+
+// Open opens the directory of a URL like file:///directory, and makes it if it is missing.
+func Open(location string) (*Bucket, error) {
 	parsed, err := url.Parse(location)
 	if err != nil {
 		return nil, errors.New("it is not a URL")
 	}
-	var files *blob.Bucket
-	switch {
-	case parsed.Scheme == "file" && parsed.Path != "":
-		// Temporary files are made beside the files: a rename works within one file system only.
-		removeLeftovers(parsed.Path)
-		files, err = fileblob.OpenBucket(parsed.Path, &fileblob.Options{CreateDir: true, DirFileMode: os.ModePerm &^ 0o077, NoTempDir: true})
-	case parsed.Scheme == "s3" && parsed.Host != "":
-		files, err = blob.OpenBucket(ctx, location)
-	default:
+	if parsed.Scheme != "file" || parsed.Path == "" {
 		return nil, errors.New("it must be like file:///var/lib/parley/media or s3://bucket?region=eu-west-1")
 	}
+	// Temporary files are made beside the files: a rename works within one file system only.
+	removeLeftovers(parsed.Path)
+	files, err := fileblob.OpenBucket(parsed.Path, &fileblob.Options{CreateDir: true, DirFileMode: os.ModePerm &^ 0o077, NoTempDir: true})
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be opened: %w", err)
 	}
-	return &Bucket{files: files, s3: newUploader(files, parsed)}, nil
+	return New(files, directory{files}), nil
 }
+
+// directory writes files to a directory.
+type directory struct{ files *blob.Bucket }
+
+// Put stores a file.
+func (d directory) Put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	writer, err := d.files.NewWriter(ctx, key, &blob.WriterOptions{
+		ContentType: file.ContentType, ContentDisposition: file.Disposition, DisableContentTypeDetection: true,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if size, err = io.Copy(writer, content); err != nil {
+		cancel() // Close then discards what was written
+		return 0, errors.Join(err, ignoreCanceled(writer.Close()))
+	}
+	return size, writer.Close()
+}
+
+// BeforeRead changes nothing.
+func (directory) BeforeRead(func(any) bool) error { return nil }
 
 // leftAfter is older than any file that is being written: a transfer has 10 minutes.
 const leftAfter = 24 * time.Hour
@@ -82,25 +109,10 @@ type File struct {
 }
 
 // Put stores a file under a key, in place of an earlier one, and returns its size. Nothing is stored
-// if reading fails. It keeps at most partSize of the file in memory.
+// if reading fails. It keeps at most 5 MiB of the file in memory.
 func (b *Bucket) Put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error) {
-	if b.s3 != nil {
-		size, err = b.s3.put(ctx, key, file, content)
-		return size, hide(key, err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	writer, err := b.files.NewWriter(ctx, key, &blob.WriterOptions{
-		ContentType: file.ContentType, ContentDisposition: file.Disposition, DisableContentTypeDetection: true,
-	})
-	if err != nil {
-		return 0, hide(key, err)
-	}
-	if size, err = io.Copy(writer, content); err != nil {
-		cancel() // Close then discards what was written
-		return 0, hide(key, errors.Join(err, ignoreCanceled(writer.Close())))
-	}
-	return size, hide(key, writer.Close())
+	size, err = b.service.Put(ctx, key, file, content)
+	return size, hide(key, err)
 }
 
 // failure is an error without the key: the key is the permission to read the file, and errors are logged.
@@ -153,7 +165,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (*Object, error) {
 	if err != nil {
 		return nil, notFound(key, err)
 	}
-	reader, err := b.files.NewReader(ctx, key, &blob.ReaderOptions{BeforeRead: beforeRead})
+	reader, err := b.files.NewReader(ctx, key, &blob.ReaderOptions{BeforeRead: b.service.BeforeRead})
 	if err != nil {
 		return nil, notFound(key, err)
 	}

@@ -90,7 +90,7 @@ func In(
 	require.NoError(t, err)
 	t.Cleanup(posts.Close)
 	dir := t.TempDir()
-	files, err := bucket.Open(t.Context(), "file://"+dir)
+	files, err := bucket.Open("file://" + dir)
 	require.NoError(t, err)
 	worlds, serial, messaging, logger := map[string]*World{}, &atomic.Int64{}, network.New(t, now), canary.Logger(t)
 	for name, db := range databases {

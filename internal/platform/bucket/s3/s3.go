@@ -1,9 +1,11 @@
-package bucket
+// Package s3 opens buckets of S3-compatible services.
+package s3
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"strings"
@@ -14,7 +16,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/s3blob" // opens s3:// URLs
+
+	"github.com/parley-chat/parley/internal/platform/bucket"
 )
+
+// Scheme is that of the URLs.
+const Scheme = "s3"
+
+// Open opens the bucket of a URL like s3://name?region=…&endpoint=…, with credentials from the usual AWS variables. It
+// does not connect.
+func Open(ctx context.Context, location string) (*bucket.Bucket, error) {
+	parsed, err := url.Parse(location)
+	if err != nil {
+		return nil, errors.New("it is not a URL")
+	}
+	if parsed.Scheme != Scheme || parsed.Host == "" {
+		return nil, errors.New("it must be like s3://bucket?region=eu-west-1")
+	}
+	files, err := blob.OpenBucket(ctx, location)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be opened: %w", err)
+	}
+	return bucket.New(files, newUploader(files, parsed)), nil
+}
 
 const (
 	// partSize is how many bytes of a file are sent to S3 at once: the least that S3 allows.
@@ -39,12 +64,10 @@ type uploader struct {
 	checksum types.ChecksumAlgorithm
 }
 
-// newUploader returns the uploader of a bucket that was opened by that URL; nil for a directory.
+// newUploader returns the uploader of a bucket that was opened by that URL.
 func newUploader(files *blob.Bucket, location *url.URL) *uploader {
 	u := &uploader{bucket: location.Host}
-	if !files.As(&u.client) {
-		return nil
-	}
+	_ = files.As(&u.client) // true for each bucket of s3blob
 	if u.client.Options().RequestChecksumCalculation != aws.RequestChecksumCalculationWhenRequired {
 		u.checksum = types.ChecksumAlgorithmCrc32
 	}
@@ -65,8 +88,8 @@ func optional(text string) *string {
 	return &text
 }
 
-// put stores a file: in one request if it is smaller than a part.
-func (u *uploader) put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error) {
+// Put stores a file: in one request if it is smaller than a part.
+func (u *uploader) Put(ctx context.Context, key string, file bucket.File, content io.Reader) (size int64, err error) {
 	part, _ := parts.Get().(*[partSize]byte)
 	defer func() {
 		if err == nil { // after an error a request may still read it
@@ -155,8 +178,8 @@ func (u upload) abort(ctx context.Context) error {
 	return err
 }
 
-// beforeRead keeps the SDK from logging a warning for each file that was uploaded in parts, because it does not check them.
-func beforeRead(as func(any) bool) error {
+// BeforeRead keeps the SDK from logging a warning for each file that was uploaded in parts, because it does not check them.
+func (*uploader) BeforeRead(as func(any) bool) error {
 	var options *[]func(*s3.Options)
 	if as(&options) {
 		*options = append(*options, func(o *s3.Options) { o.DisableLogOutputChecksumValidationSkipped = true })
