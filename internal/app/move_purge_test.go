@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ func TestMove_LockTaken_WaitsForATurn(t *testing.T) {
 		}()
 		select {
 		case err := <-moved:
-			t.Errorf("the move did not wait: %v", err)
+			moved <- fmt.Errorf("the move did not wait: %w", err)
 		case <-time.After(500 * time.Millisecond):
 		}
 		return nil
