@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Deletes and discards a backlog of a million deliveries: the request must answer within a second.
+# Deletes and discards a backlog of a million deliveries, and changes the URL with a million retries: the request must answer within a second.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

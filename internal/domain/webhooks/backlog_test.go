@@ -120,6 +120,32 @@ SELECT count(*) FROM webhook_deliveries WHERE org_id = @org_id AND subscription_
 	}
 }
 
+// A new URL answers at once however many deliveries wait for their retry: it makes some of them due, and a job the others.
+func TestBacklog_AMillionRetries_NewURLAnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	count := proof.Sized(12_000, 1_000_000)
+	s := newIdleFixture(t)
+	s.fill(t, count)
+	s.exec(t, `
+UPDATE lane_rows
+SET due_at = @now::timestamptz + interval '1 hour' + (@now::timestamptz - due_at)
+WHERE lane_id = @id AND @org_id::uuid IS NOT NULL`, postgres.Args{"id": s.Subscription.ID, "now": s.Clock.Now()})
+	retries := func() int {
+		return s.count(t, `SELECT count(*) FROM lane_rows WHERE lane_id = @id AND due_at > @now AND @org_id::uuid IS NOT NULL`,
+			postgres.Args{"id": s.Subscription.ID, "now": s.Clock.Now()})
+	}
+	watch := clock.StartWatch()
+	s.patch(t, webhooks.Patch{URL: to(s.receiver.URL + "/new")})
+	took, left := watch.Elapsed(), retries()
+	if proof.Full() {
+		require.Less(t, took, time.Second)
+	}
+	require.Greater(t, left, 0, "the answer does not wait for all of them")
+	s.Work(t)
+	require.Eventually(t, func() bool { return retries() == 0 }, proof.Sized(patience, 10*time.Minute), 10*time.Millisecond)
+	t.Logf("%d retries: answered after %s with %d left, all due after %s", count, took, left, watch.Elapsed())
+}
+
 func TestBacklog_PausedSubscription_ExpiresAfterThirtyDays(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

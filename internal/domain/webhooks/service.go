@@ -232,7 +232,7 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, id SubscriptionID, ch
 }
 
 // updateLaneTx blocks the lane of a paused subscription. Resuming and a new URL unblock it and
-// make waiting retries due at once.
+// make waiting retries due.
 func (s *Service) updateLaneTx(ctx context.Context, tx *postgres.Tx, before, after Subscription, discards bool) error {
 	lane := after.ID.Any()
 	if discards {

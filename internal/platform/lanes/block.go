@@ -59,24 +59,3 @@ func (l *Lanes) LockTx(ctx context.Context, tx *postgres.Tx, lane ids.Any) error
 	_, err := tx.Exec(ctx, sqlLock, postgres.Args{"lanes": []ids.Any{lane}})
 	return err
 }
-
-// Keys stay held: the row that holds a key may start, the others of the key still wait for it.
-// Parked rows stay parked.
-const sqlHurry = `
-WITH later AS (
-    DELETE FROM lane_rows WHERE lane_id = @lane_id AND due_at > @now AND due_at < 'infinity' RETURNING priority, id, key
-)
-INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
-SELECT @lane_id, priority, timestamptz 'epoch' + interval '1 ms' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint, id, key
-FROM later
-ON CONFLICT DO NOTHING`
-
-// HurryTx makes rows that wait for their retry due now. Their due time becomes the time in their
-// id, so that the lane goes on with the oldest and the rows of a key keep their order.
-func (l *Lanes) HurryTx(ctx context.Context, tx *postgres.Tx, kind string, lane ids.Any) error {
-	_, err := tx.Exec(ctx, sqlHurry, postgres.Args{"lane_id": lane, "now": l.clock.Now()})
-	if err == nil {
-		l.touchTx(tx, kind, lane)
-	}
-	return err
-}

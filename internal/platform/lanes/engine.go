@@ -105,6 +105,7 @@ func (e *Engine) Handle(set *jobs.Set) {
 		}
 		return err
 	})
+	jobs.Handle(set, func(ctx context.Context, _ int64, args hurryArgs) error { return e.hurry(ctx, args) })
 	for of, crew := range e.crews {
 		poll := lanePoll
 		if of.slow {
