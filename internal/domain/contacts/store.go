@@ -86,9 +86,7 @@ func insertContacts(ctx context.Context, tx *postgres.Tx, contacts []Contact) er
 	return err
 }
 
-// The organization comes from the subquery, which LIMIT keeps apart: the planner does not know it, so that it cannot read all
-// contacts of the organization. Of a LIMIT that it does not know it expects a tenth, one row, so that it looks up each
-// contact by its primary key instead of reading the table.
+// LIMIT has each contact looked up by its primary key (ADR 15).
 const sqlUpdateContacts = `
 UPDATE contacts c
 SET phone_number = given.phone_number,

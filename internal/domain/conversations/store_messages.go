@@ -26,10 +26,8 @@ JOIN LATERAL (
     SELECT id, contact_id, unread_count, last_inbound_at FROM conversations WHERE org_id = @org_id AND id = found.id FOR NO KEY UPDATE
 ) AS c ON true`
 	// The conversations that exist are locked, then updated. A row that another transaction has changed is updated
-	// in its newest version, which the lock waited for. The organization comes from the subquery, which LIMIT keeps
-	// apart: the planner does not know it, so that it cannot read all conversations of the organization. Of a LIMIT that
-	// it does not know it expects a tenth, one row, so that it looks up each conversation by its key instead of reading
-	// the table.
+	// in its newest version, which the lock waited for. LIMIT has each conversation looked up by its
+	// key (ADR 15).
 	sqlUpdateSaid = `
 WITH held AS MATERIALIZED (` + sqlLockOf + `
 )

@@ -167,10 +167,8 @@ func outgoingDeliveries(ctx context.Context, scope postgres.Scope, of Subscripti
 }
 
 const (
-	// The organization comes from what is given, and LIMIT makes the planner expect one row of it: so it looks up each
-	// delivery by its primary key. With the organization itself it reads all deliveries between the least and the greatest id,
-	// of which one may be a retry of yesterday. A delivery that was discarded during its attempt has no row in the lane any
-	// more: a failure would promise a retry that never comes.
+	// LIMIT has each delivery looked up by its primary key (ADR 15). A delivery that was discarded during its attempt has no
+	// row in the lane any more: a failure would promise a retry that never comes.
 	sqlSettleDeliveries = `
 UPDATE webhook_deliveries d
 SET status = o.status,
