@@ -126,7 +126,8 @@ func markRead(
 	ctx context.Context, tx *postgres.Tx, in conversations.ID, upTo ID, unread int, until *time.Time, at time.Time,
 ) (int, error) {
 	return postgres.One[int](ctx, tx, sqlMarkRead, postgres.Args{
-		"conversation_id": in, "after": ID{}, "up_to": upTo, "until": until, "most": min(unread, mostUnread), "most_reactions": mostUnread, "bound": 2 * mostUnread, "now": at,
+		"conversation_id": in, "after": ID{}, "up_to": upTo, "until": until, "now": at,
+		"most": min(unread, mostUnread), "most_reactions": mostUnread, "bound": 2 * mostUnread,
 	})
 }
 

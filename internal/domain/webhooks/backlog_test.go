@@ -140,7 +140,7 @@ WHERE lane_id = @id AND @org_id::uuid IS NOT NULL`, postgres.Args{"id": s.Subscr
 	if proof.Full() {
 		require.Less(t, took, time.Second)
 	}
-	require.Greater(t, left, 0, "the answer does not wait for all of them")
+	require.Positive(t, left, "the answer does not wait for all of them")
 	s.Work(t)
 	require.Eventually(t, func() bool { return retries() == 0 }, proof.Sized(patience, 10*time.Minute), 10*time.Millisecond)
 	t.Logf("%d retries: answered after %s with %d left, all due after %s", count, took, left, watch.Elapsed())

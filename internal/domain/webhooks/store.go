@@ -9,6 +9,9 @@ import (
 	"github.com/parley-chat/parley/internal/platform/postgres"
 )
 
+// argSubscription is the name of an argument of statements.
+const argSubscription = "subscription_id"
+
 const columns = `id, url, description, events, phone_number_ids, status, disabled_reason, backlog_from, version,
     consecutive_failures, failing_since, breaker_step, breaker_until, warned, updated_at`
 

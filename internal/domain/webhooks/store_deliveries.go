@@ -56,7 +56,7 @@ func (f Filter) where(now time.Time) (indexed, others string, args postgres.Args
 		with(false, `status = @status`, "status", *f.Status)
 	}
 	if f.SubscriptionID != nil {
-		with(true, `subscription_id = @subscription_id`, "subscription_id", *f.SubscriptionID)
+		with(true, `subscription_id = @subscription_id`, argSubscription, *f.SubscriptionID)
 	}
 	if f.EventType != nil {
 		with(false, `event_type = @event_type`, "event_type", *f.EventType)
@@ -163,7 +163,7 @@ CROSS JOIN LATERAL (
 
 // outgoingDeliveries reads what sending needs, and whether the subscription has changed.
 func outgoingDeliveries(ctx context.Context, scope postgres.Scope, of SubscriptionID, asked []ids.Any) ([]outgoing, error) {
-	return postgres.Many[outgoing](ctx, scope, sqlOutgoing, postgres.Args{"ids": asked, "subscription_id": of})
+	return postgres.Many[outgoing](ctx, scope, sqlOutgoing, postgres.Args{"ids": asked, argSubscription: of})
 }
 
 const (
@@ -283,7 +283,7 @@ func forgetDeliveries(ctx context.Context, db *postgres.DB, args forgetArgs) err
 	if args.Discard {
 		sql = sqlDiscard
 	}
-	return postgres.DeleteInPortions(ctx, db, args.Org, sql, postgres.Args{"subscription_id": args.Subscription, "before": args.Before})
+	return postgres.DeleteInPortions(ctx, db, args.Org, sql, postgres.Args{argSubscription: args.Subscription, "before": args.Before})
 }
 
 // No index serves the number of an event: each portion reads the next events of the organization, whatever

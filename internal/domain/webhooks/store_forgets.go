@@ -14,7 +14,7 @@ ON CONFLICT DO NOTHING`
 
 func insertForget(ctx context.Context, tx *postgres.Tx, args forgetArgs) error {
 	_, err := tx.Exec(ctx, sqlInsertForget,
-		postgres.Args{"subscription_id": args.Subscription, "before": args.Before, "discard": args.Discard})
+		postgres.Args{argSubscription: args.Subscription, "before": args.Before, "discard": args.Discard})
 	return err
 }
 
@@ -35,6 +35,6 @@ WHERE org_id = @org_id
   AND before_id = @before`
 
 func endForget(ctx context.Context, tx *postgres.Tx, args forgetArgs) error {
-	_, err := tx.Exec(ctx, sqlEndForget, postgres.Args{"subscription_id": args.Subscription, "before": args.Before})
+	_, err := tx.Exec(ctx, sqlEndForget, postgres.Args{argSubscription: args.Subscription, "before": args.Before})
 	return err
 }

@@ -40,7 +40,7 @@ VALUES (@org_id, @id, @subscription_id, @event_type, @next_id, @until_id)`
 
 func insertReplay(ctx context.Context, tx *postgres.Tx, r replay) error {
 	_, err := tx.Exec(ctx, sqlInsertReplay, postgres.Args{
-		"id": r.ID, "subscription_id": r.SubscriptionID, "event_type": r.EventType, "next_id": r.NextID, "until_id": r.UntilID,
+		"id": r.ID, argSubscription: r.SubscriptionID, "event_type": r.EventType, "next_id": r.NextID, "until_id": r.UntilID,
 	})
 	return err
 }
@@ -85,7 +85,7 @@ LIMIT @limit`
 // replayable returns the oldest dead deliveries that the replay has not come to yet.
 func replayable(ctx context.Context, tx *postgres.Tx, r replay, limit int) ([]DeliveryID, error) {
 	return postgres.Many[DeliveryID](ctx, tx, sqlReplayable, postgres.Args{
-		"next_id": r.NextID, "until_id": r.UntilID, "subscription_id": r.SubscriptionID, "event_type": r.EventType, "limit": limit,
+		"next_id": r.NextID, "until_id": r.UntilID, argSubscription: r.SubscriptionID, "event_type": r.EventType, "limit": limit,
 	})
 }
 

@@ -20,21 +20,21 @@ func TestPassing_OnlyErrorsOfTheDatabaseWithinTheTimeOfTheJob(t *testing.T) {
 	cancel()
 	unavailable := fault.Unavailable(time.Second, errors.New("lock timeout"))
 	for name, one := range map[string]struct {
-		ctx    context.Context
 		err    error
 		passes bool
 	}{
-		"lock timeout":                 {t.Context(), unavailable, true},
-		"commit without an answer":     {t.Context(), fault.OutcomeUnknown(postgres.ErrUnanswered), true},
-		"lock timeout after the time":  {over, unavailable, false},
-		"organization is moved":        {t.Context(), fault.Moving(postgres.ErrNotOpenHere), false},
-		"other error":                  {t.Context(), errors.New("a bug"), false},
-		"put back by the work (Later)": {t.Context(), Later(0), false},
-		"no error":                     {t.Context(), nil, false},
-		"error of the provider":        {t.Context(), fault.New(fault.ProviderUpstreamError, "no"), false},
+		"lock timeout":                 {unavailable, true},
+		"commit without an answer":     {fault.OutcomeUnknown(postgres.ErrUnanswered), true},
+		"organization is moved":        {fault.Moving(postgres.ErrNotOpenHere), false},
+		"other error":                  {errors.New("a bug"), false},
+		"put back by the work (Later)": {Later(0), false},
+		"no error":                     {nil, false},
+		"error of the provider":        {fault.New(fault.ProviderUpstreamError, "no"), false},
 	} {
-		_, passes := errors.AsType[*passingError](passing(one.ctx, one.err))
+		_, passes := errors.AsType[*passingError](passing(t.Context(), one.err))
 		require.Equal(t, one.passes, passes, name)
-		require.ErrorIs(t, passing(one.ctx, one.err), one.err, name)
+		require.ErrorIs(t, passing(t.Context(), one.err), one.err, name)
+		_, passes = errors.AsType[*passingError](passing(over, one.err))
+		require.False(t, passes, "%s, after the time of the job", name)
 	}
 }

@@ -34,7 +34,8 @@ WITH later AS (
     RETURNING priority, due_at, id, key
 ), moved AS (
     INSERT INTO lane_rows (lane_id, priority, due_at, id, key)
-    SELECT @lane_id, priority, timestamptz 'epoch' + interval '1 ms' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint, id, key
+    SELECT @lane_id, priority, timestamptz 'epoch' + interval '1 ms' * ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint,
+           id, key
     FROM later
     ON CONFLICT DO NOTHING
 )
