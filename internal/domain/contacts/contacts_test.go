@@ -14,6 +14,7 @@ import (
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/patch"
 	"github.com/parley-chat/parley/internal/platform/postgres"
+	"github.com/parley-chat/parley/internal/testkit/proc"
 )
 
 func (b fixture) inTx(t *testing.T, verb func(ctx context.Context, tx *postgres.Tx) error) error {
@@ -66,6 +67,35 @@ func TestService_ChooseTx_OlderChoice_Ignored(t *testing.T) {
 	cleared := b.get(t, first.ID)
 	require.Equal(t, contacts.Unknown, cleared.Marketing)
 	require.Nil(t, cleared.MarketingSource)
+}
+
+// A contact is merged into another while its choice waits for the lock: the choice is stored at the other one.
+func TestService_ChooseTx_MergedWhileItWaits_StoredAtTheOtherContact(t *testing.T) {
+	t.Parallel()
+	_, b := setup(t)
+	const number, bsuid = "+5215550100001", "MX.1234567890"
+	kept := b.resolve(t, contacts.Sighting{PhoneNumber: number, At: b.Clock.Now()})[0]
+	b.Clock.Move(time.Second)
+	merged := b.resolve(t, contacts.Sighting{BSUID: bsuid, At: b.Clock.Now()})[0]
+	chose := make(chan error, 1)
+	require.NoError(t, b.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+		_, err := b.Contacts.ResolveTx(ctx, tx, b.account, []contacts.Sighting{{PhoneNumber: number, BSUID: bsuid, At: b.Clock.Now()}})
+		go func() {
+			chose <- b.inTx(t, func(ctx context.Context, tx *postgres.Tx) error {
+				return b.Contacts.ChooseTx(ctx, tx, []contacts.Choice{
+					{ContactID: merged.ID, Marketing: contacts.OptedOut, Source: contacts.FromProvider, At: b.Clock.Now()},
+				})
+			})
+		}()
+		require.Eventually(t, func() bool {
+			waiting, err := postgres.One[int](ctx, b.DB.System("test"), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil)
+			return err == nil && waiting > 0
+		}, proc.Patience, 5*time.Millisecond, "the choice waits for the lock")
+		return err
+	}))
+	require.NoError(t, <-chose)
+	require.Equal(t, contacts.OptedOut, b.get(t, kept.ID).Marketing)
 }
 
 // TestService_Delete_Followers_ErasedUntilNothingIsLeft: a follower is asked until nothing is left, also

@@ -194,7 +194,14 @@ func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choic
 	if err := lockContacts(ctx, tx, wanted); err != nil {
 		return err
 	}
-	known, err := contactsByID(ctx, tx, slices.Collect(maps.Keys(wanted)))
+	all := slices.Collect(maps.Keys(wanted))
+	if merged, err = aliasesOf(ctx, tx, all); err != nil {
+		return err
+	}
+	if len(merged) > 0 {
+		return postgres.ErrAgain // merged while this waited for the lock
+	}
+	known, err := contactsByID(ctx, tx, all)
 	if err != nil {
 		return err
 	}
