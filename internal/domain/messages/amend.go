@@ -11,6 +11,7 @@ import (
 	"github.com/parley-chat/parley/internal/domain/events"
 	"github.com/parley-chat/parley/internal/platform/clock"
 	"github.com/parley-chat/parley/internal/platform/jsonout"
+	"github.com/parley-chat/parley/internal/platform/phone"
 	"github.com/parley-chat/parley/internal/platform/postgres"
 	"github.com/parley-chat/parley/internal/provider"
 )
@@ -39,12 +40,17 @@ func (a *amendment) byAuthorOf(message *amended) bool {
 	if byBusiness || message.Direction == Outbound {
 		return byBusiness && message.Direction == Outbound
 	}
-	differs := func(given string, known *string) bool { return given != "" && known != nil && given != *known }
-	same := func(given string, known *string) bool { return given != "" && known != nil && given == *known }
-	if same(user.Phone, message.ContactNumber) || same(user.ID, message.ContactBSUID) {
-		return true
+	sameNumber, sameID := false, false
+	numbersDiffer, idsDiffer := false, false
+	if user.Phone != "" && message.ContactNumber != nil {
+		sameNumber = phone.Key(user.Phone) == phone.Key(*message.ContactNumber) // a number has several national forms
+		numbersDiffer = !sameNumber
 	}
-	return !differs(user.Phone, message.ContactNumber) && !differs(user.ID, message.ContactBSUID)
+	if user.ID != "" && message.ContactBSUID != nil {
+		sameID = user.ID == *message.ContactBSUID
+		idsDiffer = !sameID
+	}
+	return sameNumber || sameID || !numbersDiffer && !idsDiffer
 }
 
 func (a *amendment) author() (byBusiness bool, user provider.User) {

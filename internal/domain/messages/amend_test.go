@@ -124,6 +124,18 @@ func TestReceive_AmendedByAnother_ChangesNothing(t *testing.T) {
 	require.Zero(t, s.countEvents(t, "message.edited")+s.countEvents(t, "message.revoked"))
 }
 
+// A contact that was stored with one national form of its number revokes from another.
+func TestReceive_RevokedFromOtherNationalForm_Revoked(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	s.send(t, "+5511987654321")
+	other := fields{"from": "551187654321"}
+	s.receive(t, s.text("wamid.1", "Hello", other))
+	require.Equal(t, "+5511987654321", *s.byID(t, "wamid.1").ContactNumber)
+	s.receive(t, s.said("wamid.2", "revoke", fields{"original_message_id": "wamid.1"}, other))
+	require.True(t, s.byID(t, "wamid.1").IsRevoked)
+}
+
 // TestReceive_RevokedBeforeItArrives_SameInAnyOrder receives the message after its revocation, each twice, and before that a
 // revocation by a stranger.
 func TestReceive_RevokedBeforeItArrives_SameInAnyOrder(t *testing.T) {
