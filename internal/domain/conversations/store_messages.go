@@ -52,13 +52,15 @@ WHERE c.org_id = given.org_id
 RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at, given.unread_count AS unread_before, c.unread_count AS unread,
     coalesce(given.read_at < given.last_inbound_at, false) AS read_late`
 
-	// For conversations that were missing a moment ago; another transaction may have made them since.
+	// For conversations that were missing a moment ago; another transaction may have made them since. A contact that was
+	// merged since gets none: its conversation is that of the other contact now.
 	sqlInsertSaid = `
 INSERT INTO conversations
     (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, last_inbound_at, updated_at)
 SELECT @org_id, id, @account_id, contact_id, 'open', unread, at, last, inbound_at, @now
 FROM unnest(@contact_ids::uuid[], @ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[])
     AS given (contact_id, id, at, last, inbound_at, unread)
+WHERE EXISTS (SELECT FROM contacts c WHERE c.org_id = @org_id AND c.id = given.contact_id AND c.departure IS NULL)
 ON CONFLICT (org_id, contact_id) WHERE contact_id IS NOT NULL DO UPDATE
 SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),
     last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
