@@ -30,6 +30,26 @@ func lockSync(ctx context.Context, tx *postgres.Tx, account accounts.ID, now tim
 	return err
 }
 
+// A number without a row was never synced, so that its sync is due.
+const sqlHoldSync = `
+INSERT INTO template_syncs AS s (org_id, account_id, due_at)
+SELECT @org_id, a.id, @now
+FROM accounts a
+WHERE a.org_id = @org_id
+  AND a.id = @account_id
+  AND a.deleted_at IS NULL
+ON CONFLICT (org_id, account_id) DO UPDATE
+SET due_at = s.due_at`
+
+// holdSync locks as lockSync does, for a change of one template: a sync that is due stays due.
+func holdSync(ctx context.Context, tx *postgres.Tx, account accounts.ID, now time.Time) error {
+	locked, err := tx.Exec(ctx, sqlHoldSync, postgres.Args{argAccount: account, "now": now})
+	if err == nil && locked == 0 {
+		err = postgres.NotFound(postgres.ErrNoRow, "account", "")
+	}
+	return err
+}
+
 const sqlInsertSyncs = `
 INSERT INTO template_syncs (org_id, account_id, due_at)
 SELECT a.org_id, a.id, @now

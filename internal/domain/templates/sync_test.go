@@ -308,6 +308,13 @@ func TestLookAfter_DueNumbers_OneJobEach(t *testing.T) {
 	require.Equal(t, 1, look(), "by notification, of a template that is not known too")
 	b.Wake(t)
 	arrives(templates.Pending)
+	b.Network.Control(t, "templates/"+id+"/review", map[string]any{"event": "APPROVED"})
+	b.notify(t, "message_template_components_update", "999", `"message_template_element":"x"`, b.Clock.Now())
+	_, err := b.Templates.Update(ctx, b.org, b.account, "shared", templates.Patch{
+		Category: "UTILITY", Components: json.RawMessage(`[{"type":"BODY","text":"Hello again"}]`),
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, look(), "a change of another template does not replace the sync")
 }
 
 func TestContentAndVariables_OfComponents(t *testing.T) {

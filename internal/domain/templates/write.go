@@ -109,7 +109,7 @@ func (s *Service) keep(ctx context.Context, org orgs.ID, of accounts.Account, gi
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Template, error) {
 		now := s.clock.Now()
 		// A sync, or a notification, may have stored it already.
-		if err := lockSync(ctx, tx, of.ID, now); err != nil {
+		if err := holdSync(ctx, tx, of.ID, now); err != nil {
 			return Template{}, err
 		}
 		template := Template{ID: ids.New[kind](now), AccountID: of.ID}
