@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
+	"github.com/parley-chat/parley/internal/platform/ids"
 	"github.com/parley-chat/parley/internal/platform/jobs"
 	"github.com/parley-chat/parley/internal/platform/lanes"
 	"github.com/parley-chat/parley/internal/platform/postgres"
@@ -17,6 +18,8 @@ type forgetArgs struct {
 	Subscription SubscriptionID `json:"subscription"`
 	Before       DeliveryID     `json:"before"`
 	Discard      bool           `json:"discard,omitempty"`
+	// After is the last delivery that the jobs before this one read.
+	After ids.Any `json:"after,omitzero"`
 }
 
 // Kind names the job.
@@ -46,20 +49,26 @@ func (s *Service) resumeForgetsTx(ctx context.Context, tx *postgres.Tx) error {
 	return err
 }
 
-// forget ends the deliveries and their rows in the lane. Once its turn is over, the job goes on later.
+// forget ends the deliveries and their rows in the lane. Once its turn is over, another job goes on after the last delivery.
 func (s *Service) forget(ctx context.Context, args forgetArgs) error {
 	limited := postgres.WithBudget(ctx, jobs.Turn)
 	err := s.lanes.Discard(limited, lanes.Lane{ID: args.Subscription.Any(), Org: args.Org, Kind: laneKind}, args.Before.Any())
-	if err == nil {
-		err = forgetDeliveries(limited, s.work, args)
-	}
 	if _, more := errors.AsType[*postgres.MoreError](err); more {
 		return jobs.Later(0)
 	}
 	if err != nil {
 		return err
 	}
+	err = forgetDeliveries(limited, s.work, args)
+	more, unfinished := errors.AsType[*postgres.MoreError](err)
+	if err != nil && !unfinished {
+		return err
+	}
 	_, err = postgres.InTx(ctx, s.work, args.Org, func(tx *postgres.Tx) (struct{}, error) {
+		if unfinished {
+			args.After = more.After
+			return struct{}{}, s.addForgetJobTx(ctx, tx, args)
+		}
 		return struct{}{}, endForget(ctx, tx, args)
 	})
 	return err

@@ -49,6 +49,24 @@ func TestForget_OrganizationMoved_GoesOn(t *testing.T) {
 	}
 }
 
+// Most deliveries of a subscription were received long ago. Each portion reads some of them, and the next goes on after it.
+func TestForget_MostDeliveriesReceived_OnlyTheOthersEnd(t *testing.T) {
+	t.Parallel()
+	const received, waiting = 12_000, 100 // several portions that end nothing
+	s := newIdleFixture(t)
+	s.fill(t, received)
+	s.exec(t, `UPDATE webhook_deliveries SET status = 'succeeded' WHERE org_id = @org_id AND subscription_id = @id`,
+		postgres.Args{"id": s.Subscription.ID})
+	s.pause(t)
+	s.Clock.Move(2 * time.Hour)
+	s.fill(t, waiting)
+	s.Clock.Move(time.Millisecond)
+	s.patch(t, webhooks.Patch{Status: to(webhooks.Active), Backlog: to(webhooks.Discard)})
+	s.Work(t)
+	s.awaitCount(t, webhooks.Dead, waiting)
+	s.awaitCount(t, webhooks.Succeeded, received)
+}
+
 // moveAway does with the organization what a move does: its jobs are gone, and its lanes are made again.
 func (s *fixture) moveAway(t *testing.T) {
 	t.Helper()

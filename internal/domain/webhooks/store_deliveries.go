@@ -259,23 +259,32 @@ func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryI
 }
 
 const (
-	sqlForget = `
-DELETE FROM webhook_deliveries` + sqlWaiting
-	sqlDiscard = `
-UPDATE webhook_deliveries
-SET status = 'dead', troubled = true, next_attempt_at = NULL, error_code = '` + codeDiscarded + `'` + sqlWaiting
+	// A portion of the deliveries of a subscription. Those that were received stay: no index tells them from the others, so that
+	// a portion is a number of deliveries that are read.
+	sqlRead = `
+WITH walked AS MATERIALIZED (
+    SELECT id, status IN ('pending', 'failed') AS waits
+    FROM webhook_deliveries
+    WHERE org_id = @org_id
+      AND subscription_id = @subscription_id
+      AND id > @after
+      AND id < @before
+    ORDER BY id
+    LIMIT 10 * @limit
+), ended AS (`
+	sqlForget = sqlRead + `
+    DELETE FROM webhook_deliveries` + sqlWaiting
+	sqlDiscard = sqlRead + `
+    UPDATE webhook_deliveries
+    SET status = 'dead', troubled = true, next_attempt_at = NULL, error_code = '` + codeDiscarded + `'` + sqlWaiting
 
-	// A portion of the deliveries of a subscription that were not received, in the order of their ids.
+	// A delivery that is received at this moment stays received: the status is compared again once its lock is free.
 	sqlWaiting = `
-WHERE org_id = @org_id
-  AND id = ANY (ARRAY (
-      SELECT d.id
-      FROM webhook_deliveries d
-      WHERE d.org_id = @org_id AND d.subscription_id = @subscription_id AND d.id < @before AND d.id > @after
-        AND d.status IN ('pending', 'failed')
-      ORDER BY d.id
-      LIMIT @limit))
-RETURNING id`
+    WHERE org_id = @org_id
+      AND id = ANY (ARRAY (SELECT id FROM walked WHERE waits))
+      AND status IN ('pending', 'failed')
+)
+SELECT id FROM walked ORDER BY id DESC LIMIT 1`
 )
 
 func forgetDeliveries(ctx context.Context, db *postgres.DB, args forgetArgs) error {
@@ -283,7 +292,8 @@ func forgetDeliveries(ctx context.Context, db *postgres.DB, args forgetArgs) err
 	if args.Discard {
 		sql = sqlDiscard
 	}
-	return postgres.DeleteInPortions(ctx, db, args.Org, sql, postgres.Args{argSubscription: args.Subscription, "before": args.Before})
+	return postgres.DeleteInPortions(ctx, db, args.Org, sql,
+		postgres.Args{argSubscription: args.Subscription, "before": args.Before, "after": args.After})
 }
 
 // No index serves the number of an event: each portion reads the next events of the organization, whatever

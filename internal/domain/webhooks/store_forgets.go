@@ -19,7 +19,7 @@ func insertForget(ctx context.Context, tx *postgres.Tx, args forgetArgs) error {
 }
 
 const sqlForgets = `
-SELECT org_id AS org, subscription_id AS subscription, before_id AS before, discard
+SELECT org_id AS org, subscription_id AS subscription, before_id AS before, discard, NULL::uuid AS after
 FROM webhook_forgets
 WHERE org_id = @org_id
 ORDER BY subscription_id, before_id`
