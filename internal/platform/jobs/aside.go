@@ -93,7 +93,7 @@ func (q *Queue) Aside(ctx context.Context, limit int) ([]Aside, error) {
 }
 
 // The errors are deleted, because otherwise the next failure would set the job aside at once; so is the output, which
-// counts the snoozes.
+// says since when the job was snoozed.
 const sqlRetry = `
 UPDATE river.river_job
 SET state = 'available', attempt = 0, errors = NULL, metadata = metadata - 'output', finalized_at = NULL, scheduled_at = @now

@@ -80,6 +80,7 @@ func Later(after time.Duration) error { return river.JobSnooze(after) }
 type Runner struct {
 	connect func() (client, error)
 	db      *postgres.DB
+	clock   clock.Clock
 	logger  *slog.Logger
 	// busy is the number of jobs that run now.
 	busy atomic.Int64
@@ -90,7 +91,7 @@ type Runner struct {
 // NewRunner returns a runner of the kinds in set, which must be complete. Its pool must not serve
 // requests, because River's leader election must not wait behind them.
 func NewRunner(db *postgres.DB, now clock.Clock, logger *slog.Logger, set *Set) (*Runner, error) {
-	r := &Runner{db: db, logger: logger}
+	r := &Runner{db: db, clock: now, logger: logger}
 	config := &river.Config{
 		Schema: schema, Logger: quiet(telemetry.Repeating(logger)), Queues: set.queues, Workers: set.workers, Test: moved(now),
 		JobTimeout: jobTimeout, RescueStuckJobsAfter: rescueAfter, SoftStopTimeout: softStop, MaxAttempts: maxAttempts,

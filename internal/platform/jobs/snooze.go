@@ -15,8 +15,8 @@ import (
 const (
 	// snoozeFor is how long a job waits after an error of the database that passes by itself.
 	snoozeFor = 5 * time.Second
-	// mostSnoozes is how many such errors in a row do not count as failures: half an hour of them.
-	mostSnoozes = 360
+	// snoozedFor is for how long such errors in a row do not count as failures.
+	snoozedFor = 30 * time.Minute
 )
 
 // passingError is an error of the database that passes by itself, such as a lock timeout or a lost connection.
@@ -35,8 +35,8 @@ func passing(ctx context.Context, err error) error {
 
 // snoozed is stored as the output of a job.
 type snoozed struct {
-	// InARow is the number of snoozes since the work of the job last got on.
-	InARow int `json:"snoozed_in_a_row"`
+	// Since is when the job was first snoozed since its work last got on.
+	Since time.Time `json:"snoozed_since,omitzero"`
 }
 
 // snooze puts a job back that met an error which passes by itself. River counts no attempt and stores no error then: a
@@ -45,11 +45,15 @@ func (r *Runner) snooze(ctx context.Context, job *rivertype.JobRow, err error) e
 	var before snoozed
 	_ = json.Unmarshal(job.Output(), &before) // without output there was no snooze
 	_, passes := errors.AsType[*passingError](err)
+	now, already := r.clock.Now(), !before.Since.IsZero()
 	switch {
-	case passes && before.InARow < mostSnoozes:
-		r.logger.WarnContext(ctx, "job.snoozed", "job", job.ID, "kind", job.Kind, "in_a_row", before.InARow+1, "reason", err)
-		return errors.Join(river.JobSnooze(snoozeFor), river.RecordOutput(ctx, snoozed{before.InARow + 1}))
-	case err != nil && !passes && before.InARow > 0:
+	case passes && (!already || now.Sub(before.Since) < snoozedFor):
+		if !already {
+			before.Since = now
+		}
+		r.logger.WarnContext(ctx, "job.snoozed", "job", job.ID, "kind", job.Kind, "since", before.Since, "reason", err)
+		return errors.Join(river.JobSnooze(snoozeFor), river.RecordOutput(ctx, before))
+	case err != nil && !passes && already:
 		return errors.Join(err, river.RecordOutput(ctx, snoozed{}))
 	default:
 		return err

@@ -52,7 +52,7 @@ func (f *fixture) awaitLock(ctx context.Context) error {
 type standing struct {
 	State           string
 	Failures        int
-	SnoozedInARow   int
+	Snoozed         bool
 	AnyAttemptsLeft bool
 }
 
@@ -60,10 +60,16 @@ func (f *fixture) standing(t *testing.T) standing {
 	t.Helper()
 	found, err := postgres.One[standing](t.Context(), f.db.System("test"), `
 SELECT state::text, coalesce(array_length(errors, 1), 0) AS failures,
-       coalesce((metadata->'output'->>'snoozed_in_a_row')::int, 0) AS snoozed_in_a_row, attempt < max_attempts AS any_attempts_left
+       metadata->'output'->>'snoozed_since' IS NOT NULL AS snoozed, attempt < max_attempts AS any_attempts_left
 FROM river.river_job`, nil)
 	require.NoError(t, err)
 	return found
+}
+
+// snoozedBefore makes the only job one that has been snoozed for so long.
+func (f *fixture) snoozedBefore(t *testing.T, now *clock.Manual, ago time.Duration) {
+	t.Helper()
+	f.exec(t, `UPDATE river.river_job SET metadata = '{"output": {"snoozed_since": "`+now.Now().Add(-ago).Format(time.RFC3339Nano)+`"}}'`)
 }
 
 // A job that works for hours meets more than three lock timeouts in its life.
@@ -100,22 +106,24 @@ func TestRunner_LockTimeoutsForHalfAnHour_SetAside(t *testing.T) {
 	f := newFixture(t, now)
 	release := f.lockTaken(t)
 	f.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})
-	f.exec(t, `UPDATE river.river_job SET metadata = '{"output": {"snoozed_in_a_row": 357}}'`)
+	f.snoozedBefore(t, now, 30*time.Minute-time.Second)
 	var tries atomic.Int64
 	f.run(t, func(ctx context.Context, _ int64, _ chore) error {
 		tries.Add(1)
 		return f.awaitLock(ctx)
 	})
+	eventually(t, "the last snooze", func() bool { return tries.Load() == 1 && f.standing(t).State != "running" })
+	require.Zero(t, f.standing(t).Failures, "half an hour is not over")
 	eventually(t, "the quarantine", func() bool {
 		now.Move(5 * time.Second)
 		return len(aside(t, f)) == 1
 	})
-	require.EqualValues(t, 3+3, tries.Load(), "three snoozes are left, then three failures set the job aside")
+	require.EqualValues(t, 1+3, tries.Load(), "three failures set the job aside")
 	require.Contains(t, aside(t, f)[0].Reason, "lock timeout")
 	release()
 	_, err := f.queue.Retry(t.Context(), aside(t, f)[0].ID, now.Now())
 	require.NoError(t, err)
-	require.Zero(t, f.standing(t).SnoozedInARow, "a retry by hand begins anew")
+	require.False(t, f.standing(t).Snoozed, "a retry by hand begins anew")
 	eventually(t, "the job", func() bool { return f.standing(t).State == "completed" })
 }
 
@@ -125,8 +133,8 @@ func TestRunner_LockTimeoutThenProgress_CountBeginsAnew(t *testing.T) {
 	now := clock.NewManual(time.Now())
 	f := newFixture(t, now)
 	f.add(t, jobs.Job{Args: chore{1}, Queue: maintenance})
-	f.exec(t, `UPDATE river.river_job SET metadata = '{"output": {"snoozed_in_a_row": 300}}'`)
+	f.snoozedBefore(t, now, 29*time.Minute)
 	f.run(t, func(context.Context, int64, chore) error { return jobs.Later(time.Hour) })
 	eventually(t, "the turn", func() bool { return f.standing(t).State == "scheduled" })
-	require.Zero(t, f.standing(t).SnoozedInARow)
+	require.False(t, f.standing(t).Snoozed)
 }
