@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,6 +83,8 @@ type Cells struct {
 	directoryShared bool
 	clock           *clock.Synced
 	url             string
+	// purging is held for one turn of the purge after moves.
+	purging sync.Mutex
 }
 
 // CellsConfig is what the cells of a process have in common.

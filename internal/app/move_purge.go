@@ -52,12 +52,12 @@ ORDER BY org_id`
 // purgeMoved gives each organization that moved to another cell one turn. It tells how many were purged to their end, and
 // whether there is more. On hold nothing is purged.
 func (c *Cells) purgeMoved(ctx context.Context, from *Cell, turn time.Duration) (purged int, more bool, err error) {
-	if held, err := from.onHold(ctx); err != nil || held {
-		return 0, false, err
-	}
 	left, err := postgres.Many[orgs.ID](ctx, from.upkeepDB.System("organizations that left"), sqlLeft,
 		postgres.Args{"before": from.clock.Now().Add(-keepMoved)})
 	for _, org := range left {
+		if held, err := from.onHold(ctx); err != nil || held {
+			return purged, false, err
+		}
 		done, failed := c.purgeOrg(ctx, from, org, turn)
 		_, unfinished := errors.AsType[*postgres.MoreError](failed)
 		switch {
@@ -76,7 +76,10 @@ func (c *Cells) purgeMoved(ctx context.Context, from *Cell, turn time.Duration) 
 
 // purgeOrg deletes the rows of an organization that lives in another cell. It ends with a postgres.MoreError when its turn is
 // over. A move back to this cell must not meet the purge, and no organization that lives here is touched: keepOpen opens it.
+// The cells of a process take turns, because each turn keeps one of the few connections to the directory.
 func (c *Cells) purgeOrg(ctx context.Context, from *Cell, org orgs.ID, turn time.Duration) (done bool, err error) {
+	c.purging.Lock()
+	defer c.purging.Unlock()
 	home, err := c.Directory.HomeOf(ctx, org)
 	if err != nil || home.Cell == from.Name {
 		return false, err
