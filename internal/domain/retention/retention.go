@@ -60,7 +60,7 @@ type walkArgs struct {
 	After orgs.ID `json:"after,omitzero"`
 	// Left are the organizations that have more to delete. After all organizations had a turn, these have another, one after
 	// another, until none is left.
-	Left []left `json:"left,omitempty"`
+	Left []left `json:"unfinished,omitempty"`
 	// Month is the month that is being released for all organizations, From the last message of the organization after After
 	// that is done. Month is zero during the walk.
 	Month time.Time `json:"month,omitzero"`

@@ -187,7 +187,7 @@ func TestRetention_OrganizationLeft_GoesOnAfterItsLastRow(t *testing.T) {
 	for _, at := range []string{"messages", "events"} {
 		places, err := postgres.Many[string](t.Context(), f.DB.System("test"), `
 			SELECT l ->> '`+at+`'
-			FROM `+jobs.Table+`, jsonb_array_elements(args -> 'left') AS l
+			FROM `+jobs.Table+`, jsonb_array_elements(args -> 'unfinished') AS l
 			WHERE kind = 'retention' AND l ->> 'org' = '`+one.org.String()+`'
 			ORDER BY id`, nil)
 		require.NoError(t, err)
