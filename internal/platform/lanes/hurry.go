@@ -2,6 +2,7 @@ package lanes
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -97,6 +98,9 @@ func (e *Engine) hurry(ctx context.Context, args hurryArgs) error {
 			}
 			return next, err
 		})
+		if errors.Is(err, postgres.ErrNotOpenHere) {
+			return nil // it is being moved: the other retries keep their times
+		}
 		if err != nil || last || !more {
 			return err
 		}
