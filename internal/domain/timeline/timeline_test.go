@@ -170,7 +170,8 @@ func TestTimeline_Statements_OneIndexedReadPerTable(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"messages": 1, "message_states": 1, "contacts": 1, "send_attempts": 1, "api_log": 1, "events": 1, "webhook_deliveries": 1,
+		// A contact is read by its id, and before it the id of the contact that it was merged into.
+		"messages": 1, "message_states": 1, "contacts": 2, "send_attempts": 1, "api_log": 1, "events": 1, "webhook_deliveries": 1,
 		"webhook_attempts": 1, "webhook_subscriptions": 1,
 	}, tables)
 }
