@@ -60,6 +60,18 @@ func (e *Engine) overShareLocked(crew *crew, of orgKind, busy int) bool {
 	return most >= smallCrew && busy >= most/2 && len(e.byOrg[of]) >= most/4
 }
 
+// awaited tells that a lane waits which could have this session's worker: all workers are busy, or the organization has its
+// share. Lanes of an organization that is over its share wait however many workers other organizations leave.
+func (e *Engine) awaited(s *session) bool {
+	if !s.crew.contended() {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	most := cap(s.crew.busy)
+	return s.crew.entered >= most || len(e.byOrg[orgKind{s.Org, s.Kind}]) >= most/4
+}
+
 // awaitShare waits a moment until the organization is no longer over its share.
 func (e *Engine) awaitShare(crew *crew, of orgKind) bool {
 	for watch := clock.StartWatch(); ; time.Sleep(shareLook) {

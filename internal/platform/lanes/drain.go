@@ -25,7 +25,7 @@ const (
 	takePerRow, takeEvery = 100 * time.Microsecond, 10 * time.Millisecond
 	// recheckEvery is how often a drainer that still works rows looks for new ones.
 	recheckEvery = 100 * time.Millisecond
-	// sliceTime and sliceRows are a lane's turn while other lanes wait for a worker.
+	// sliceTime and sliceRows are a lane's turn while other lanes wait for its worker.
 	sliceTime = 2 * time.Second
 	sliceRows = 500
 	// openFor is how many turns a busy lane has before its work is opened again.
@@ -242,13 +242,13 @@ func (d *drain[T, R]) end() {
 	d.phase = ending
 }
 
-// turn ends the lane's turn when it was long enough and other lanes wait for a worker, or when
+// turn ends the lane's turn when it was long enough and other lanes wait for its worker, or when
 // the lane should change between the fast and the slow workers.
 func (d *drain[T, R]) turn() {
 	if d.turnTime.Elapsed() < sliceTime && d.turnRows < sliceRows {
 		return
 	}
-	if slow := isSlow(d.slow, d.latency); slow != d.slow || d.crew.contended() {
+	if slow := isSlow(d.slow, d.latency); slow != d.slow || d.e.awaited(d.session) {
 		d.slow, d.phase = slow, ending
 		return
 	}
@@ -277,7 +277,7 @@ func (d *drain[T, R]) linger() time.Duration {
 	if len(d.running) > 0 || d.rows.in(waiting) > 0 || d.supply != dry || d.phase == ending || d.urgent {
 		return 0
 	}
-	if d.turnRows < lingerRows && d.turns == 0 || d.crew.contended() {
+	if d.turnRows < lingerRows && d.turns == 0 || d.e.awaited(d.session) {
 		return 0
 	}
 	return max(0, lingerFor-d.lastEnded.Elapsed())

@@ -99,6 +99,36 @@ func TestEngine_Stop_WaitsForEnteredSessions(t *testing.T) {
 	<-ended
 }
 
+// Lanes of an organization that is over its share wait although workers are free. A lane of another organization need not end
+// its turn for them.
+func TestEngine_LanesOverTheirShareWait_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	kind := doing(nil)
+	kind.Workers = 16
+	f := newFixture(t, clock.NewSynced(), kind)
+	engine := NewEngine(f.lanes, f.db)
+	crew := engine.crews[crewOf{"test", false}]
+	enter := func(org ids.Org) *session {
+		crew.busy <- struct{}{}
+		s := engine.enter(f.lanes.kinds["test"], wake{Lane: Lane{ID: newID(), Org: org, Kind: "test"}, token: 1}, crew)
+		require.NotNil(t, s)
+		return s
+	}
+	var large *session
+	for range 8 {
+		large = enter(f.org)
+	}
+	small := enter(ids.NewOrg(time.Now()))
+	require.False(t, engine.awaited(large), "no lane waits")
+	crew.refuse()
+	require.True(t, engine.awaited(large))
+	require.False(t, engine.awaited(small))
+	for range 7 {
+		enter(ids.NewOrg(time.Now()))
+	}
+	require.True(t, engine.awaited(small), "all workers are busy")
+}
+
 // A job is over only when its lane has an owner: if the database is away just then it comes
 // back, or the lane would rest until the watchdog finds it.
 func TestEngine_ClaimFails_JobComesBack(t *testing.T) {

@@ -198,7 +198,7 @@ func testDrain(e *Engine) *drain[string, string] {
 func TestDrain_Linger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := testDrain(nil)
+		d := testDrain(&Engine{})
 		d.supply, d.lastEnded = dry, clock.StartWatch()
 		require.Zero(t, d.linger(), "it was not busy")
 		d.turnRows = lingerRows
