@@ -86,7 +86,7 @@ func insertContacts(ctx context.Context, tx *postgres.Tx, contacts []Contact) er
 	return err
 }
 
-// LIMIT has each contact looked up by its primary key (ADR 15).
+// LIMIT makes the planner look up each contact by its primary key (ADR 15).
 const sqlUpdateContacts = `
 UPDATE contacts c
 SET phone_number = given.phone_number,

@@ -26,8 +26,8 @@ JOIN LATERAL (
     SELECT id, contact_id, unread_count, last_inbound_at FROM conversations WHERE org_id = @org_id AND id = found.id FOR NO KEY UPDATE
 ) AS c ON true`
 	// The conversations that exist are locked, then updated. A row that another transaction has changed is updated
-	// in its newest version, which the lock waited for. LIMIT has each conversation looked up by its
-	// key (ADR 15).
+	// in its newest version, which the lock waited for. LIMIT makes the planner look up each
+	// conversation by its key (ADR 15).
 	sqlUpdateSaid = `
 WITH held AS MATERIALIZED (` + sqlLockOf + `
 )

@@ -72,8 +72,8 @@ WHERE org_id = @org_id
       SELECT hash FROM erased_messages WHERE org_id = @org_id AND erased_at < @before ORDER BY erased_at LIMIT @limit))
 RETURNING @after::uuid`
 
-// ForgetErased deletes the hashed ids of messages that were erased before a time. A postgres.MoreError means that
-// its time was over before all were deleted.
+// ForgetErased deletes the hashes of messages that were erased, and of preferences that were applied, before a time. A
+// postgres.MoreError means that its time was over before all were deleted.
 func (s *Service) ForgetErased(ctx context.Context, org orgs.ID, before time.Time) error {
 	return postgres.DeleteInPortions(ctx, s.work, org, sqlForgetErased, postgres.Args{"before": before})
 }

@@ -58,7 +58,7 @@ SELECT id FROM doomed`
 )
 
 // ExpireBefore deletes the messages of an organization that were stored before a time, with everything that hangs on them:
-// states, attempts, the provider's ids, files. It begins after the message after, which is zero at first. A postgres.MoreError
+// states, attempts, the provider's ids, files. It begins after the id after, or with the oldest if that is zero. A postgres.MoreError
 // means that its time was over, and says where the next call goes on.
 func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, after ids.Any, before time.Time) error {
 	return s.expire(ctx, org, after, sqlExpire, time.UnixMilli(0), before)

@@ -318,7 +318,7 @@ func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
 		marked := 0
 		for n, i := range answers[id] {
 			if n > 0 && thread.UnreadBefore == marked {
-				break // only the first one may find reactions alone, which are not counted
+				break // all counted messages are read; a reaction that was sent between two answers of a batch stays delivered
 			}
 			sentAt := b.said[i].message.SentAt
 			some, err := markRead(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore-marked, sentAt, *sentAt)

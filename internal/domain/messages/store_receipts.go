@@ -69,7 +69,7 @@ func nonNil(all []ids.Any) []ids.Any {
 }
 
 const (
-	// The inbound messages of a conversation, newest first.
+	// The inbound messages of a conversation. Its users add conditions and the order.
 	sqlInbound = `
     SELECT m.id
     FROM messages m
@@ -90,8 +90,9 @@ const (
     LIMIT @most`
 )
 
-// The conversation counts its unread messages, so that the search for them ends when all are found. It does not count reactions:
-// those are sought down to the newest message below that was read before, because the same change has read what came before it.
+// The conversation counts its unread messages, so that the search for them ends when all are found. It does not count reactions,
+// so that the search for them needs another end: the newest message that was read before the oldest unread one. The change that
+// read it read the reactions before it too, unless they came out of order.
 const sqlMarkRead = `
 WITH unread AS MATERIALIZED (` + sqlUnread + `
 ), read AS MATERIALIZED (` + sqlInbound + `

@@ -41,7 +41,7 @@ type Deps struct {
 	Logger   *slog.Logger
 	// Turn is how long a job works before another goes on. Default: jobs.Turn.
 	Turn time.Duration
-	// OrgTurn is how long a job stays with one organization before it goes on to the next; the rest is for the next walk.
+	// OrgTurn is how long a job stays with one organization before it goes on to the next; the rest waits for another turn in the same walk.
 	// Default: 2 s.
 	OrgTurn time.Duration
 }

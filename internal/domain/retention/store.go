@@ -19,7 +19,7 @@ type standing struct {
 	Plan        string
 	OldMessages bool
 	OldEvents   bool
-	// OldErased is true if the organization has hashes of erased messages that are older than messages.ErasedFor.
+	// OldErased is true if the organization has hashes of erased messages or of preferences that are older than messages.ErasedFor.
 	OldErased bool
 }
 
@@ -78,7 +78,7 @@ type plans struct {
 	of map[string]bounds
 	// longest is the time before which no plan keeps messages.
 	longest time.Time
-	// erased is the time before which the hashed ids of erased messages are deleted.
+	// erased is the time before which the hashes of erased messages and of preferences are deleted.
 	erased time.Time
 }
 

@@ -56,7 +56,7 @@ RETURNING id`
 )
 
 // ExpireBefore deletes the events, deliveries and attempts of an organization from before a time. Rows of deliveries that
-// still wait leave their lane when it comes to them. It begins after the event after, which is zero at first. A
+// still wait leave their lane when it comes to them. It begins after the id after, or with the oldest if that is zero. A
 // postgres.MoreError means that its time was over, and says where the next call goes on.
 func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, after ids.Any, before time.Time) error {
 	for _, sql := range []string{sqlExpireEvents, sqlExpireDeliveries, sqlExpireAttempts} {
@@ -64,7 +64,7 @@ func (s *Service) ExpireBefore(ctx context.Context, org orgs.ID, after ids.Any, 
 		if err != nil {
 			return err
 		}
-		after = ids.Any{} // deliveries and attempts that are left are older than the events
+		after = ids.Any{} // a delivery or attempt that is left may have any id
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func (s *Service) resumeForgetsTx(ctx context.Context, tx *postgres.Tx) error {
 	return err
 }
 
-// forget ends the deliveries and their rows in the lane. Once its turn is over, another job goes on after the last delivery.
+// forget deletes the rows in the lane, then ends the deliveries. If its turn ends during the first, this job goes on; during
+// the second, another job goes on after the last delivery that was read.
 func (s *Service) forget(ctx context.Context, args forgetArgs) error {
 	limited := postgres.WithBudget(ctx, jobs.Turn)
 	err := s.lanes.Discard(limited, lanes.Lane{ID: args.Subscription.Any(), Org: args.Org, Kind: laneKind}, args.Before.Any())

@@ -167,7 +167,7 @@ func outgoingDeliveries(ctx context.Context, scope postgres.Scope, of Subscripti
 }
 
 const (
-	// LIMIT has each delivery looked up by its primary key (ADR 15). A delivery that was discarded during its attempt has no
+	// LIMIT makes the planner look up each delivery by its primary key (ADR 15). A delivery that was discarded during its attempt has no
 	// row in the lane any more: a failure would promise a retry that never comes.
 	sqlSettleDeliveries = `
 UPDATE webhook_deliveries d
@@ -259,8 +259,8 @@ func killDeliveries(ctx context.Context, tx *postgres.Tx, deliveries []DeliveryI
 }
 
 const (
-	// A portion of the deliveries of a subscription. Those that were received stay: no index tells them from the others, so that
-	// a portion is a number of deliveries that are read.
+	// A portion of the deliveries of a subscription, of which the pending and failed ones end. No index has the status, so that a
+	// portion bounds how many deliveries are read, and not how many end.
 	sqlRead = `
 WITH walked AS MATERIALIZED (
     SELECT id, status IN ('pending', 'failed') AS waits

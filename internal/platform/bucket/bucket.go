@@ -25,7 +25,7 @@ type Bucket struct {
 	service Service
 }
 
-// Service is what a service does in its own way.
+// Service is what differs between the kinds of bucket: how a file is stored, and how a request that reads is changed.
 type Service interface {
 	// Put stores a file, as Bucket.Put.
 	Put(ctx context.Context, key string, file File, content io.Reader) (size int64, err error)
@@ -33,7 +33,7 @@ type Service interface {
 	BeforeRead(as func(any) bool) error
 }
 
-// New returns the bucket of a service. It closes files when it is closed.
+// New returns the bucket of a service. Closing the bucket closes files.
 func New(files *blob.Bucket, service Service) *Bucket { return &Bucket{files: files, service: service} }
 
 // Open opens the directory of a URL like file:///directory, and makes it if it is missing.

@@ -15,8 +15,8 @@ import (
 const (
 	// snoozeFor is how long a job waits after an error of the database that passes by itself.
 	snoozeFor = 5 * time.Second
-	// snoozedFor is for how long such errors in a row do not count as failures.
-	snoozedFor = 30 * time.Minute
+	// mostSnoozed is for how long such errors in a row do not count as failures.
+	mostSnoozed = 30 * time.Minute
 )
 
 // passingError is an error of the database that passes by itself, such as a lock timeout or a lost connection.
@@ -35,7 +35,7 @@ func passing(ctx context.Context, err error) error {
 
 // snoozed is stored as the output of a job.
 type snoozed struct {
-	// Since is when the job was first snoozed since its work last got on.
+	// Since is when the first of the snoozes in a row began. Any other result of the job clears it.
 	Since time.Time `json:"snoozed_since,omitzero"`
 }
 
@@ -47,7 +47,7 @@ func (r *Runner) snooze(ctx context.Context, job *rivertype.JobRow, err error) e
 	_, passes := errors.AsType[*passingError](err)
 	now, already := r.clock.Now(), !before.Since.IsZero()
 	switch {
-	case passes && (!already || now.Sub(before.Since) < snoozedFor):
+	case passes && (!already || now.Sub(before.Since) < mostSnoozed):
 		if !already {
 			before.Since = now
 		}

@@ -69,8 +69,8 @@ WHERE l.lane_id = given.lane_id
 RETURNING l.lane_id`
 
 	// Reads when the earliest row of an idle lane may start. A row whose key is held or paced cannot
-	// start yet: the end of the hold or pace (lane_keys.until) counts instead of its due time. LIMIT has each lane
-	// looked up by its key, in a plan that is kept (ADR 15): planning takes ten times as long as the look.
+	// start yet: the end of the hold or pace (lane_keys.until) counts instead of its due time. LIMIT makes the
+	// planner look up each lane by its key, in a plan that is kept (ADR 15): planning takes ten times as long as the look.
 	sqlLook = `
 SELECT l.lane_id, l.org_id, l.kind, l.armed, l.slow, head.due_at
 FROM (SELECT DISTINCT lane_id FROM unnest(@lanes::uuid[]) AS lane_id LIMIT @count) asked

@@ -13,7 +13,8 @@ import (
 // Portion is the largest number of rows that one statement of DeleteInPortions deletes.
 const Portion = 500
 
-// MoreError means that a deletion stopped because its time was over. The next call goes on after After.
+// MoreError means that a deletion stopped because its time was over. The next call goes on after After, which is zero if
+// the deletion finds its place itself.
 type MoreError struct{ After ids.Any }
 
 func (*MoreError) Error() string { return "there is more to delete: call again" }
@@ -25,7 +26,7 @@ type budget struct {
 	time  time.Duration
 }
 
-// WithBudget lets every DeleteInPortions under ctx return a MoreError once this time has passed. A job uses it to end
+// WithBudget lets every deletion in portions under ctx return a MoreError once this time has passed. A job uses it to end
 // before its own time does.
 func WithBudget(ctx context.Context, of time.Duration) context.Context {
 	return context.WithValue(ctx, budgetKey{}, budget{clock.StartWatch(), of})
