@@ -124,6 +124,12 @@ func TestMarkRead_Reactions_BecomeRead(t *testing.T) {
 	s.receive(t, like("wamid.5"))
 	s.receive(t, like("wamid.6"), s.echo("wamid.answer", "text", fields{"body": "Yes"}), like("wamid.7"))
 	require.Equal(t, []messages.Status{messages.Read, messages.Read, messages.Delivered}, statuses("wamid.5", "wamid.6", "wamid.7"))
+	first := s.echo("wamid.first", "text", fields{"body": "Yes"})
+	between := like("wamid.8")
+	s.Clock.Move(time.Second)
+	s.receive(t, between)
+	s.receive(t, first, s.echo("wamid.second", "text", fields{"body": "Thanks"}))
+	require.Equal(t, messages.Read, s.byID(t, "wamid.8").Status, "the second answer of the batch is later")
 	require.Zero(t, unread())
 }
 

@@ -316,10 +316,7 @@ func (b *batch) readOnPhoneTx(ctx context.Context, tx *postgres.Tx) error {
 	for _, id := range slices.SortedFunc(maps.Keys(answers), func(a, b conversations.ID) int { return a.Any().Compare(b.Any()) }) {
 		thread := b.said[answers[id][0]].thread
 		marked := 0
-		for n, i := range answers[id] {
-			if n > 0 && thread.UnreadBefore == marked {
-				break // all counted messages are read; a reaction that was sent between two answers of a batch stays delivered
-			}
+		for _, i := range answers[id] {
 			sentAt := b.said[i].message.SentAt
 			some, err := markRead(ctx, tx, id, b.said[0].message.ID, thread.UnreadBefore-marked, sentAt, *sentAt)
 			if err != nil {
