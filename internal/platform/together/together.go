@@ -52,7 +52,8 @@ func (t *Asker[Q, A]) Ask(ctx context.Context, asked Q) (A, error) {
 	case <-mine.answered:
 		return mine.answer, mine.err
 	case <-ctx.Done():
-		return mine.answer, ctx.Err()
+		var none A // the answer may be written at this moment
+		return none, ctx.Err()
 	}
 }
 
