@@ -101,6 +101,40 @@ func (f *fixture) done(t *testing.T) bool {
 	return left == 0
 }
 
+// noteJobs keeps the arguments of all jobs that are added from now on, because River deletes jobs that ended.
+func (f *fixture) noteJobs(t *testing.T) {
+	t.Helper()
+	f.define(t, `CREATE TABLE noted (id bigint PRIMARY KEY, args jsonb NOT NULL)`,
+		`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN INSERT INTO public.noted VALUES (NEW.id, NEW.args); RETURN NEW; END'`,
+		`CREATE TRIGGER note AFTER INSERT ON `+jobs.Table+` FOR EACH ROW EXECUTE FUNCTION note()`)
+}
+
+func (f *fixture) define(t *testing.T, statements ...string) {
+	t.Helper()
+	_, err := postgres.InSystemTx(t.Context(), f.DB, "test", func(tx *postgres.Tx) (int64, error) {
+		for _, statement := range statements {
+			if _, err := tx.Exec(t.Context(), statement, nil); err != nil {
+				return 0, err
+			}
+		}
+		return 0, nil
+	})
+	require.NoError(t, err)
+}
+
+// noted returns what the jobs say of the organization that is left.
+func (o *tenant) noted(t *testing.T, field string) []string {
+	t.Helper()
+	all, err := postgres.Many[string](t.Context(), o.DB.System("test"), `
+		SELECT l ->> '`+field+`'
+		FROM noted, jsonb_array_elements(args -> 'unfinished') AS l
+		WHERE l ->> 'org' = '`+o.org.String()+`' AND l ? '`+field+`'
+		ORDER BY id`, nil)
+	require.NoError(t, err)
+	return all
+}
+
 // tenant is an organization with a number and a conversation.
 type tenant struct {
 	*fixture

@@ -75,7 +75,12 @@ type left struct {
 	Org      orgs.ID `json:"org"`
 	Messages ids.Any `json:"messages"`
 	Events   ids.Any `json:"events"`
+	// Failed is how many turns in a row met an error of the database that passes by itself, such as a lock timeout.
+	Failed int `json:"failed,omitempty"`
 }
+
+// mostFailed is after how many such turns an organization waits for the next walk.
+const mostFailed = 3
 
 // Kind names the job.
 func (walkArgs) Kind() string { return "retention" }
@@ -173,8 +178,8 @@ func (s *Service) walk(ctx context.Context, plans plans, args *walkArgs) (done b
 	return true, nil
 }
 
-// expire gives an organization a turn, from the place where the one before ended. If there is more to delete, it adds the
-// organization to those that are left.
+// expire gives an organization a turn, from the place where the one before ended. If there is more to delete, or the turn met
+// an error that passes by itself, it adds the organization to those that are left.
 func (s *Service) expire(ctx context.Context, plans plans, one standing, from left, args *walkArgs) error {
 	turn := postgres.WithBudget(ctx, s.OrgTurn)
 	of := plans.of[one.Plan]
@@ -192,15 +197,19 @@ func (s *Service) expire(ctx context.Context, plans plans, one standing, from le
 		err = s.Webhooks.ExpireBefore(turn, one.OrgID, from.Events, of.events)
 	}
 	if more, is := errors.AsType[*postgres.MoreError](err); is {
-		*at = more.After
+		*at, from.Failed = more.After, 0
 		args.Left = append(args.Left, from)
 		return nil
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && !errors.Is(err, postgres.ErrNotOpenHere) { // it is being moved
-		s.Logger.ErrorContext(ctx, "retention.not_expired", "org", one.OrgID, "error", err)
+	if err == nil || errors.Is(err, postgres.ErrNotOpenHere) { // it is being moved
+		return nil
+	}
+	s.Logger.ErrorContext(ctx, "retention.not_expired", "org", one.OrgID, "error", err)
+	if from.Failed++; postgres.Undone(err) && from.Failed < mostFailed {
+		args.Left = append(args.Left, from)
 	}
 	return nil
 }
