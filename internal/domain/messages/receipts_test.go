@@ -87,6 +87,33 @@ func TestMarkRead_CountHasExpiredMessages_LeavesWhatCameAfter(t *testing.T) {
 	require.Equal(t, 4, s.count(t, `SELECT count(*) FROM message_states WHERE org_id = @org_id AND status = 'read'`, nil))
 }
 
+// A receipt looks back a bounded number of messages, because a conversation may have hundreds of thousands.
+func TestMarkRead_LongConversation_LooksBackSoFar(t *testing.T) {
+	t.Parallel()
+	const between = 20_000
+	s := newIdleFixture(t)
+	s.receive(t, s.text("wamid.old", "Hello"), s.said("wamid.like", "reaction", fields{"message_id": "wamid.ours", "emoji": "👍"}))
+	old := s.byID(t, "wamid.old")
+	s.Clock.Move(time.Second)
+	s.exec(t, `
+WITH said AS (
+    INSERT INTO messages (org_id, id, account_id, conversation_id, contact_id, direction, type, source)
+    SELECT @org_id, ulid(@at::timestamptz), @account, @conversation, @contact, 'outbound', 'text', 'api' FROM generate_series(1, @count::int)
+    RETURNING org_id, id
+)
+INSERT INTO message_states (org_id, id, status) SELECT org_id, id, 'sent' FROM said`, postgres.Args{
+		"at": s.Clock.Now(), "account": s.account.ID, "conversation": old.ConversationID, "contact": old.ContactID, "count": between,
+	})
+	s.Clock.Move(time.Second)
+	s.receive(t, s.text("wamid.new", "Still there?"))
+	_, err := s.Messages.MarkRead(t.Context(), s.org, s.account, messages.Receipt{MessageID: "wamid.new"})
+	require.NoError(t, err)
+	require.Equal(t, messages.Read, s.byID(t, "wamid.new").Status)
+	require.Equal(t, 2, s.count(t, `
+SELECT count(*) FROM message_states WHERE org_id = @org_id AND provider_id IN ('wamid.old', 'wamid.like') AND status = 'delivered'`, nil))
+	require.Zero(t, s.thread(t, old).UnreadCount)
+}
+
 // Reactions add no unread, but they are read like other messages: earlier ones of other batches, in the same batch as the answer,
 // and one that the receipt is for.
 func TestMarkRead_Reactions_BecomeRead(t *testing.T) {

@@ -69,22 +69,29 @@ func nonNil(all []ids.Any) []ids.Any {
 }
 
 const (
-	// The inbound messages of a conversation. Its users add conditions and the order.
-	sqlInbound = `
+	// The inbound messages among the newest @most_rows of a conversation between two ids. Users of sqlWithin say which ids, then
+	// add sqlInbound, conditions and the order.
+	sqlWithin = `
     SELECT m.id
-    FROM messages m
+    FROM (
+        SELECT id, direction, type
+        FROM messages
+        WHERE org_id = @org_id
+          AND conversation_id = @conversation_id`
+	sqlInbound = `
+        ORDER BY id DESC
+        LIMIT @most_rows
+    ) AS m
     JOIN LATERAL (SELECT status, sent_at FROM message_states WHERE org_id = @org_id AND id = m.id OFFSET 0) AS st ON true
-    WHERE m.org_id = @org_id
-      AND m.conversation_id = @conversation_id
-      AND m.direction = 'inbound'`
-	// Those between two ids that are not read. Unless @until is null, those that were sent after it are left out.
+    WHERE m.direction = 'inbound'`
+	// Those that are not read. Unless @until is null, those that were sent after it are left out.
 	sqlNotRead = sqlInbound + `
-      AND m.id > @after
-      AND m.id <= @up_to
       AND (@until::timestamptz IS NULL OR st.sent_at <= @until)
       AND st.status = 'delivered'`
 	// Those of them that the conversation counts: reactions are not.
-	sqlUnread = sqlNotRead + `
+	sqlUnread = sqlWithin + `
+          AND id > @after
+          AND id <= @up_to` + sqlNotRead + `
       AND m.type <> 'reaction'
     ORDER BY m.id DESC
     LIMIT @most`
@@ -95,16 +102,17 @@ const (
 // read it read the reactions before it too, unless they came out of order.
 const sqlMarkRead = `
 WITH unread AS MATERIALIZED (` + sqlUnread + `
-), read AS MATERIALIZED (` + sqlInbound + `
-      AND m.id < coalesce((SELECT id FROM unread ORDER BY id LIMIT 1), @up_to)
+), read AS MATERIALIZED (` + sqlWithin + `
+          AND id < coalesce((SELECT id FROM unread ORDER BY id LIMIT 1), @up_to)` + sqlInbound + `
       AND st.status = 'read'
     ORDER BY m.id DESC
     LIMIT 1
-), reactions AS MATERIALIZED (` + sqlNotRead + `
-      AND m.id > coalesce((SELECT id FROM read), @after)
+), reactions AS MATERIALIZED (` + sqlWithin + `
+          AND id > coalesce((SELECT id FROM read), @after)
+          AND id <= @up_to` + sqlNotRead + `
       AND m.type = 'reaction'
     ORDER BY m.id DESC
-    LIMIT @most_reactions
+    LIMIT @most_rows
 ), locked AS MATERIALIZED (
     SELECT st.id
     FROM (SELECT id FROM unread UNION ALL SELECT id FROM reactions ORDER BY id LIMIT @bound) AS wanted
@@ -118,8 +126,11 @@ WITH unread AS MATERIALIZED (` + sqlUnread + `
 )
 SELECT count(*)::int FROM unread`
 
-// mostUnread bounds how many messages one receipt marks, and how many reactions.
-const mostUnread = 10_000
+// mostRows is how far back a receipt looks in a conversation. Messages before that stay as they are.
+const (
+	mostRows    = 20_000
+	argMostRows = "most_rows"
+)
 
 // markRead marks messages with ids up to upTo as read at a time, and returns how many of them the conversation counted. unread is
 // how many it counts. until, unless nil, leaves out those that were sent after it.
@@ -128,7 +139,7 @@ func markRead(
 ) (int, error) {
 	return postgres.One[int](ctx, tx, sqlMarkRead, postgres.Args{
 		"conversation_id": in, "after": ID{}, "up_to": upTo, "until": until, "now": at,
-		"most": min(unread, mostUnread), "most_reactions": mostUnread, "bound": 2 * mostUnread,
+		"most": unread, argMostRows: mostRows, "bound": 2 * mostRows,
 	})
 }
 
@@ -139,6 +150,6 @@ SELECT count(*)::int FROM (` + sqlUnread + `
 // countUnread counts the messages with ids above after that a conversation should count as unread, at most so many.
 func countUnread(ctx context.Context, tx *postgres.Tx, in conversations.ID, after ID, most int) (int, error) {
 	return postgres.One[int](ctx, tx, sqlCountUnread, postgres.Args{
-		"conversation_id": in, "after": after, "up_to": ids.Ceiling[kind](), "until": (*time.Time)(nil), "most": most,
+		"conversation_id": in, "after": after, "up_to": ids.Ceiling[kind](), "until": (*time.Time)(nil), "most": most, argMostRows: mostRows,
 	})
 }
