@@ -49,9 +49,18 @@ func (s *Service) resumeForgetsTx(ctx context.Context, tx *postgres.Tx) error {
 	return err
 }
 
-// forget deletes the rows in the lane, then ends the deliveries. If its turn ends during the first, this job goes on; during
-// the second, another job goes on after the last delivery that was read.
+// forget ends the deliveries. If the organization is being moved the job ends, because it is added again where that opens.
 func (s *Service) forget(ctx context.Context, args forgetArgs) error {
+	err := s.forgetSome(ctx, args)
+	if errors.Is(err, postgres.ErrNotOpenHere) {
+		return nil
+	}
+	return err
+}
+
+// forgetSome deletes the rows in the lane, then ends the deliveries. If its turn ends during the first, this job goes on; during
+// the second, another job goes on after the last delivery that was read.
+func (s *Service) forgetSome(ctx context.Context, args forgetArgs) error {
 	limited := postgres.WithBudget(ctx, jobs.Turn)
 	err := s.lanes.Discard(limited, lanes.Lane{ID: args.Subscription.Any(), Org: args.Org, Kind: laneKind}, args.Before.Any())
 	if _, more := errors.AsType[*postgres.MoreError](err); more {

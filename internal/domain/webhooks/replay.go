@@ -170,6 +170,9 @@ const (
 func (s *Service) replayMany(ctx context.Context, args replayArgs) error {
 	for range replayPortions {
 		more, err := s.replaySome(ctx, args)
+		if errors.Is(err, postgres.ErrNotOpenHere) {
+			return nil // it is being moved: the job is added again where it opens
+		}
 		if err != nil || !more {
 			return err
 		}

@@ -120,7 +120,7 @@ func TestEngine_LanesOverTheirShareWait_OthersGoOn(t *testing.T) {
 	}
 	small := enter(ids.NewOrg(time.Now()))
 	require.False(t, engine.awaited(large), "no lane waits")
-	crew.refuse()
+	crew.waiting.Add(1)
 	require.True(t, engine.awaited(large))
 	require.False(t, engine.awaited(small))
 	for range 7 {
