@@ -103,9 +103,14 @@ func TestListConversations_Plans_UseTheIndexOfTheFilter(t *testing.T) {
 func TestConversations_FewExpected_EachIsFoundByItsKey(t *testing.T) {
 	t.Parallel()
 	pgtest.RequireByKey(t, `
-INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, updated_at)
-SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'open', 0, now() FROM generate_series(1, 10000)`,
-		map[string]string{"lock": sqlLockOf, "said": sqlUpdateSaid, "last inbound": sqlLastInbound})
+WITH said AS (
+    INSERT INTO conversations (org_id, id, account_id, contact_id, status, unread_count, updated_at)
+    SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'open', 0, now() FROM generate_series(1, 10000)
+    RETURNING org_id, account_id, contact_id
+)
+INSERT INTO contacts (org_id, id, account_id, name, name_key, marketing, updated_at)
+SELECT org_id, contact_id, account_id, 'N', 'n', 'unknown', now() FROM said`,
+		map[string]string{"lock": sqlLockOf, "said": sqlUpdateSaid, "first said": sqlInsertSaid, "last inbound": sqlLastInbound})
 }
 
 // answeredByItsOwn returns the plan of a statement. It checks that the plan reads no whole table,

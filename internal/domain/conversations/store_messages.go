@@ -60,7 +60,7 @@ INSERT INTO conversations
 SELECT @org_id, id, @account_id, contact_id, 'open', unread, at, last, inbound_at, @now
 FROM unnest(@contact_ids::uuid[], @ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[])
     AS given (contact_id, id, at, last, inbound_at, unread)
-WHERE EXISTS (SELECT FROM contacts c WHERE c.org_id = @org_id AND c.id = given.contact_id AND c.departure IS NULL)
+JOIN LATERAL (SELECT FROM contacts WHERE org_id = @org_id AND id = given.contact_id AND departure IS NULL OFFSET 0) AS kept ON true
 ON CONFLICT (org_id, contact_id) WHERE contact_id IS NOT NULL DO UPDATE
 SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),
     last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
