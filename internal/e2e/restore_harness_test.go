@@ -188,10 +188,13 @@ func (f *restoreFixture) send(t *testing.T, count int) {
 	t.Helper()
 	var group errgroup.Group
 	group.SetLimit(16)
+	callers := map[*restoreTenant]*client{}
 	for _, one := range f.tenants {
-		caller := f.client(one)
-		for range count {
-			group.Go(func() error { return one.send(t.Context(), caller, "+35191") })
+		callers[one] = f.client(one)
+	}
+	for range count {
+		for _, one := range f.tenants {
+			group.Go(func() error { return one.send(t.Context(), callers[one], "+35191") })
 		}
 	}
 	require.NoError(t, group.Wait())

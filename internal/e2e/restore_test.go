@@ -123,10 +123,15 @@ func (f *restoreFixture) loseTraffic(t *testing.T) truth.Span {
 }
 
 // restorable returns a moment at which every cell has attempts under way and messages that wait. An attempt that is under way
-// before and after a moment is under way at it.
+// before and after a moment is under way at it. A machine that stands still sends what waits before this test looks: then it
+// queues more.
 func (f *restoreFixture) restorable(t *testing.T, waiting int) (moment time.Time) {
 	t.Helper()
+	few := func(of *restoreTenant) bool { return f.count(t, of, sqlQueued) < waiting }
 	proc.Eventually(t, 3*proc.Patience, "attempts under way, and messages that wait, in all cells", func() bool {
+		if slices.ContainsFunc(f.tenants, few) {
+			f.send(t, waiting)
+		}
 		before := map[string][]string{}
 		for _, one := range f.tenants {
 			before[one.cell] = ask[[]string](t, f, one, sqlAttempts)
@@ -135,7 +140,7 @@ func (f *restoreFixture) restorable(t *testing.T, waiting int) (moment time.Time
 		return !slices.ContainsFunc(f.tenants, func(of *restoreTenant) bool {
 			after := ask[[]string](t, f, of, sqlAttempts)
 			begun := slices.ContainsFunc(before[of.cell], func(one string) bool { return slices.Contains(after, one) })
-			return !begun || f.count(t, of, sqlQueued) < waiting
+			return !begun || few(of)
 		})
 	})
 	return moment
