@@ -192,8 +192,8 @@ func TestRetention_OrganizationLeft_GoesOnAfterItsLastRow(t *testing.T) {
 	}
 }
 
-// A turn that meets a lock of somebody else leaves the organization to the same walk, three times. The next walk might begin hours
-// later, and would begin with the oldest row.
+// An organization whose turn meets a lock of somebody else has another turn in the same walk, until the third fails. The next walk
+// might begin hours later, and would begin with the oldest row.
 func TestRetention_TurnMeetsLock_OrganizationHasAnother(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
