@@ -80,7 +80,7 @@ func BeginCopy(ctx context.Context, from, to *DB, org ids.Org, tables []string) 
 	if c.writing, err = target.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := c.writing.Exec(ctx, sqlNoTimeouts+`; SET LOCAL parley.purge = 'on'`); err != nil {
+	if _, err := c.writing.Exec(ctx, sqlNoTimeouts+`; SET LOCAL parley.purge = 'on'; `+sqlLinearJoins); err != nil {
 		return nil, err
 	}
 	for _, name := range tables {
@@ -99,6 +99,10 @@ func (c *OrgCopy) marked(ctx context.Context) context.Context {
 
 // A connection waits idle while the other one reads, for longer than a request ever does.
 const sqlNoTimeouts = `SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0`
+
+// The statistics of the target do not have the rows that the copy has written, and may say that a table is empty. A nested
+// loop over one expected row then compares all late rows with all rows of the table: minutes of pause.
+const sqlLinearJoins = `SET LOCAL enable_nestloop = off`
 
 // read begins a transaction that sees the rows of the source as they are now.
 func (c *OrgCopy) read(ctx context.Context) (pgx.Tx, error) {

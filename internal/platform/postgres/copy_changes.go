@@ -98,7 +98,7 @@ func (c *OrgCopy) fetch(ctx context.Context, reading pgx.Tx, t *copiedTable) err
 func (c *OrgCopy) deleteGone(ctx context.Context, reading pgx.Tx, t *copiedTable) error {
 	known := int64(0) // rows that were changed and not created
 	if t.changed > 0 {
-		sql := fmt.Sprintf(`SELECT count(*) FROM %s JOIN %s USING (%s)`, t.late(), t.name, list(t.key))
+		sql := fmt.Sprintf(`SELECT count(*) FROM %s JOIN %s t USING (%s) WHERE t.org_id = '%s'`, t.late(), t.name, list(t.key), c.org)
 		if err := c.writing.QueryRow(ctx, sql).Scan(&known); err != nil {
 			return err
 		}
@@ -162,8 +162,9 @@ func (c *OrgCopy) compare(ctx context.Context, _ pgx.Tx, t *copiedTable) error {
 	if err != nil {
 		return err
 	}
-	arrived, err := read(ctx, c.writing, fmt.Sprintf(`SELECT %s FROM %s t JOIN (SELECT %s FROM %s) late USING (%s) ORDER BY %s`,
-		list(prefixed("t.", t.columns)), t.name, list(t.key), t.late(), list(t.key), list(prefixed("t.", t.key))), io.Discard, atOnce())
+	there := fmt.Sprintf(`SELECT %s FROM %s t JOIN (SELECT %s FROM %s) late USING (%s) WHERE t.org_id = '%s' ORDER BY %s`,
+		list(prefixed("t.", t.columns)), t.name, list(t.key), t.late(), list(t.key), c.org, list(prefixed("t.", t.key)))
+	arrived, err := read(ctx, c.writing, there, io.Discard, atOnce())
 	if err != nil {
 		return err
 	}
