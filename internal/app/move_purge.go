@@ -65,9 +65,9 @@ func (c *Cells) purgeMoved(ctx context.Context, from *Cell, turn time.Duration) 
 			return purged, false, ctx.Err()
 		case done:
 			purged++
-		case unfinished:
+		case unfinished, errors.Is(failed, postgres.ErrBusy): // a move, or a look whether it must be opened, has its lock
 			more = true
-		case failed != nil && !errors.Is(failed, postgres.ErrBusy):
+		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("organization %s: %w", org, failed))
 		}
 	}

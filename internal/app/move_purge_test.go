@@ -96,6 +96,20 @@ func TestPurgeMoved_OnHold_NothingIsPurged(t *testing.T) {
 	require.Equal(t, 10, left[0].labelsIn(t, from))
 }
 
+// Otherwise its rows stay for ten minutes more: a worker that starts looks at the organization at the same time.
+func TestPurgeMoved_LockTaken_HasAnotherTurn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	from, left := f.left(t, 1, 10)
+	require.NoError(t, f.cells.Directory.Alone(t.Context(), left[0].id, func(ctx context.Context) error {
+		purged, more, err := f.cells.PurgeMoved(ctx, from, time.Minute)
+		require.NoError(t, err)
+		require.Zero(t, purged)
+		require.True(t, more)
+		return nil
+	}))
+}
+
 func TestPurgeMoved_Worker_PurgesWithoutBeingAsked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
