@@ -270,7 +270,9 @@ func TestErasure_CallbackComesAgain_NothingComesBack(t *testing.T) {
 	s.receive(t, edit, echo)
 	_, err := s.Contacts.Delete(t.Context(), s.org, s.account, s.byID(t, "wamid.1").ContactID)
 	require.NoError(t, err)
-	s.await(t, "the message is erased", func() bool { return s.count(t, `SELECT count(*) FROM messages WHERE org_id = @org_id`, nil) == 0 })
+	for _, table := range []string{"messages", "conversations"} {
+		s.await(t, "erased: "+table, func() bool { return s.count(t, `SELECT count(*) FROM `+table+` WHERE org_id = @org_id`, nil) == 0 })
+	}
 	for _, batch := range [][]item{{text}, {edit}, {revoke}, {echo}, {later}, {text, edit, revoke}, {later, echo, edit, text}} {
 		s.receive(t, batch...)
 	}
