@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/parley-chat/parley/internal/testkit/proc"
 	"github.com/parley-chat/parley/internal/testkit/proof"
@@ -116,4 +118,56 @@ func (c *answerLog) servedPerSecond(leftOut time.Duration) float64 {
 		}
 	}
 	return float64(served) / (last.Sub(first) - leftOut).Seconds()
+}
+
+// TestOverload_CrowdComesBack_IsServed has many clients come at once, beside requests that go on. Each comes back after
+// Retry-After until it is served. The process must serve them most of the time, and not refuse them again and again.
+func TestOverload_CrowdComesBack_IsServed(t *testing.T) { //nolint:paralleltest // the proof measures
+	f := newFixture(t)
+	var keys []string
+	for range 17 {
+		_, key := f.key(t, f.org(t, unlimited))
+		keys = append(keys, key)
+	}
+	server := f.serve(t, f.settings())
+	capacity := closedLoop(t, server, keys[0], sized(time.Second, 8*time.Second))
+	beside := &answerLog{}
+	stop := startPaced(t, server, keys[16:], max(10, capacity*sized(.05, .6)), beside)
+	crowd, came := sized(100, 12_000), time.Now()
+	calls := comeUntilServed(t, server, keys[:16], crowd)
+	took := time.Since(came)
+	stop()
+	t.Logf("capacity %.0f/s; a crowd of %d was served after %s, by %d calls; beside: %v", capacity, crowd, took.Round(time.Second/10),
+		calls, beside.byStatus())
+	if proof.Full() {
+		require.LessOrEqual(t, calls, 3*crowd)
+	}
+}
+
+// comeUntilServed has clients come at once, each until it has created a label, and returns how many requests they sent.
+func comeUntilServed(t *testing.T, s *server, keys []string, clients int) int {
+	t.Helper()
+	callers := make([]*client, len(keys))
+	for i, key := range keys {
+		callers[i] = s.client(key)
+	}
+	var calls atomic.Int64
+	var all errgroup.Group
+	for n := range clients {
+		all.Go(func() error {
+			for {
+				calls.Add(1)
+				got, err := callers[n%len(callers)].once(t.Context(), creating(fmt.Sprintf("crowd %d", n), ""))
+				if err != nil || got.status == http.StatusCreated {
+					return err
+				}
+				if err := got.malformed(); err != nil {
+					return err
+				}
+				time.Sleep(got.retryAfter())
+			}
+		})
+	}
+	require.NoError(t, all.Wait())
+	return int(calls.Load())
 }

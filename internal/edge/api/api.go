@@ -74,6 +74,7 @@ type API struct {
 	// arriving has the gate of the requests that are being authenticated, and handling that of those in their handler, for
 	// each cell: a slow cell fills only its own, and requests that arrive do not keep out those that have begun.
 	arriving, handling map[string]*gate
+	comeback           *comeback
 	uploads            *places
 	lists              *places
 	router             *chi.Mux
@@ -92,6 +93,7 @@ func New(deps Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{Deps: deps, arriving: map[string]*gate{}, handling: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
+	a.comeback = &comeback{clock: deps.Clock}
 	a.uploads = newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait)
 	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), a.within(listTimeout))
 	for name := range deps.Cells {

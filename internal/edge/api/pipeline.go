@@ -67,6 +67,7 @@ func (a *API) serve(route *route) http.HandlerFunc {
 		}
 		elapsed := stopwatch()
 		answer, err := a.run(c)
+		err = a.comeback.count(err)
 		a.discard(ctx, c)
 		a.record(c, send(w, c, answer, err), elapsed())
 	}
