@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -150,11 +151,11 @@ func (f *fixture) environment(keys string) map[string]string {
 }
 
 // process builds a process with master keys, and does not run it yet.
-func (f *fixture) process(t *testing.T, keys string) *app.App {
+func (f *fixture) process(t *testing.T, keys string, logs ...slog.Handler) *app.App {
 	t.Helper()
 	config := app.ReadConfig(f.environment(keys))
 	config.Dev = true
-	process, err := app.New(t.Context(), config, canary.Logger(t), app.Options{Tracers: pgtest.Tracers(t)})
+	process, err := app.New(t.Context(), config, canary.Logger(t, logs...), app.Options{Tracers: pgtest.Tracers(t)})
 	require.NoError(t, err)
 	return process
 }

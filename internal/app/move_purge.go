@@ -21,10 +21,12 @@ const (
 	purgeTurn = 20 * time.Second
 	// purgePause is the time between two rounds. It is much longer than lockPoll, so that a move that waits gets the lock.
 	purgePause = 2 * time.Second
+	// purgeAgain is the time after a round in which something failed: a database that does not answer is soon back.
+	purgeAgain = 10 * time.Second
 )
 
 // keepPurging deletes the rows of organizations that moved to another cell, until ctx ends. It looks for some every 10
-// minutes, and goes on round by round until none is left.
+// minutes, and goes on round by round until none is left and none failed.
 func (c *Cells) keepPurging(ctx context.Context, from *Cell, logger *slog.Logger) {
 	logger = telemetry.Repeating(logger)
 	every(ctx, upkeepEvery, func() {
@@ -38,7 +40,11 @@ func (c *Cells) keepPurging(ctx context.Context, from *Cell, logger *slog.Logger
 			if purged > 0 {
 				logger.InfoContext(ctx, "organizations.purged", "cell", from.Name, "organizations", purged)
 			}
-			more = more && sleep(ctx, purgePause)
+			pause := purgePause
+			if err != nil {
+				pause, more = purgeAgain, true
+			}
+			more = more && sleep(ctx, pause)
 		}
 	})
 }
