@@ -90,9 +90,8 @@ const (
 type phase int
 
 const (
-	draining  phase = iota
-	reopening       // no row starts before the work is opened again
-	ending          // no row starts; the lane is handed over once its results are settled
+	draining phase = iota
+	ending         // no row starts; the lane is handed over once its results are settled
 )
 
 // drain works the rows of one lane. Everything but the calls and one settlement at a time
@@ -168,11 +167,21 @@ func (d *drain[T, R]) open(ctx context.Context) (over bool, err error) {
 		return true, d.flush(ctx, settlement{ending: handOver, at: d.e.clock.Now().Add(patience(1))})
 	}
 	d.work = work
-	if d.phase == reopening {
-		d.phase = draining
-	}
 	d.rows.setPace(work.PerSecond)
 	return false, nil
+}
+
+// openAgain asks a busy lane's kind for new functions, and works by them from now on. Calls that are under way go on: if the
+// lane waited for them, its rows would stand still for as long as the slowest call takes. If the kind cannot open the lane,
+// or it is gone, what was begun is settled by the functions at hand, and the next drainer opens the lane.
+func (d *drain[T, R]) openAgain(ctx context.Context) {
+	work, err := d.kind.Open(ctx, d.Lane)
+	if err != nil || (work.Settle == nil) != (d.work.Settle == nil) {
+		d.phase = ending
+		return
+	}
+	d.work = work
+	d.rows.setPace(work.PerSecond)
 }
 
 func (d *drain[T, R]) loop(ctx context.Context) error {
@@ -244,7 +253,7 @@ func (d *drain[T, R]) end() {
 
 // turn ends the lane's turn when it was long enough and other lanes wait for its worker, or when
 // the lane should change between the fast and the slow workers.
-func (d *drain[T, R]) turn() {
+func (d *drain[T, R]) turn(ctx context.Context) {
 	if d.turnTime.Elapsed() < sliceTime && d.turnRows < sliceRows {
 		return
 	}
@@ -254,7 +263,7 @@ func (d *drain[T, R]) turn() {
 	}
 	d.turnTime, d.turnRows, d.turns = clock.StartWatch(), 0, d.turns+1
 	if d.phase == draining && d.turns%openFor == 0 {
-		d.phase = reopening
+		d.openAgain(ctx)
 	}
 }
 

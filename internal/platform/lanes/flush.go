@@ -22,14 +22,12 @@ type besideFlush[T, R any] struct {
 // settleResults settles what is finished, and ends the lane's turn when it should.
 func (d *drain[T, R]) settleResults(ctx context.Context) (over bool, err error) {
 	idle := len(d.running) == 0
-	d.turn()
+	d.turn(ctx)
 	switch {
 	case idle && d.phase == ending:
 		return true, d.flush(ctx, settlement{ending: handOver})
 	case idle && d.rows.in(waiting) == 0 && d.supply == dry && d.linger() == 0:
 		return true, d.flush(ctx, settlement{ending: disarm})
-	case idle && d.phase == reopening && len(d.results) == 0:
-		return d.open(ctx)
 	case len(d.results) == 0:
 		return false, nil
 	case d.mayFlushBeside():
