@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/audit"
@@ -32,24 +31,6 @@ func (c *counter) look(sql string) {
 	}
 }
 
-func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	c.look(data.SQL)
-	return ctx
-}
-
-func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	for _, queued := range data.Batch.QueuedQueries {
-		c.look(queued.SQL)
-	}
-	return ctx
-}
-
-func (*counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
-func (*counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
 type fixture struct {
 	*factory.World
 
@@ -61,7 +42,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	counter := &counter{}
-	f := &fixture{World: factory.On(t, pgtest.Connect(t, pgtest.URL(t), counter)), counter: counter}
+	f := &fixture{World: factory.On(t, pgtest.Connect(t, pgtest.URL(t), pgtest.Each(counter.look))), counter: counter}
 	f.org, _ = f.Org(t)
 	var err error
 	f.subscription, err = f.Webhooks.Create(t.Context(), f.org, audit.Operator(), webhooks.Draft{

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -41,13 +40,13 @@ type fixture struct {
 	// work is the pool of flushes, as in a process, so that they do not wait behind accepts.
 	work *postgres.DB
 	// statements counts those of accepts.
-	statements *statements
+	statements *atomic.Int64
 }
 
 func newFixture(t testing.TB) fixture {
 	t.Helper()
-	f := fixture{url: pgtest.URL(t), statements: &statements{}}
-	f.World = factory.On(t, pgtest.Connect(t, f.url, f.statements))
+	f := fixture{url: pgtest.URL(t), statements: &atomic.Int64{}}
+	f.World = factory.On(t, pgtest.Connect(t, f.url, pgtest.Each(func(string) { f.statements.Add(1) })))
 	f.work = pgtest.Connect(t, f.url)
 	f.org, _ = f.Org(t)
 	return f
@@ -123,16 +122,6 @@ func (f fixture) pass(t require.TestingT, ctx context.Context, living []*quota.S
 		require.NoError(t, p.Flush(ctx))
 	}
 }
-
-// statements is a tracer that counts statements.
-type statements struct{ n atomic.Int64 }
-
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	s.n.Add(1)
-	return ctx
-}
-
-func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // address is where the database listens.
 func (f fixture) address(t testing.TB) string {

@@ -27,14 +27,14 @@ func TestReserve_FarFromTheLimit_NoStatement(t *testing.T) {
 	f := newFixture(t)
 	p := f.process()
 	f.warm(t, p, limit)
-	before := f.statements.n.Load()
+	before := f.statements.Load()
 	for range 49 {
 		require.NoError(t, reserve(t, f, p, limit, 1))
 	}
-	require.Equal(t, before, f.statements.n.Load())
+	require.Equal(t, before, f.statements.Load())
 	f.requireUsed(t, 1)
 	require.NoError(t, reserve(t, f, p, limit, 1))
-	require.Greater(t, f.statements.n.Load(), before, "the allowance was used up")
+	require.Greater(t, f.statements.Load(), before, "the allowance was used up")
 	f.requireUsed(t, 51)
 	f.pass(t, t.Context(), []*quota.Service{p})
 	f.requireUsed(t, 52)
@@ -54,11 +54,11 @@ func TestReserve_AllowanceReturnedWhileIdle_GrantedAgainAtOnce(t *testing.T) {
 	_, allowed := f.shared(t, t.Context())
 	require.Zero(t, allowed, "the allowance was returned")
 	f.warm(t, p, limit)
-	before := f.statements.n.Load()
+	before := f.statements.Load()
 	for range 40 {
 		require.NoError(t, reserve(t, f, p, limit, 1))
 	}
-	require.Equal(t, before, f.statements.n.Load(), "the second message got an allowance")
+	require.Equal(t, before, f.statements.Load(), "the second message got an allowance")
 }
 
 func TestReserve_FewMessages_CountedInTheRow(t *testing.T) {
@@ -80,13 +80,13 @@ func TestReserve_NotFlushedForSeconds_AsksTheRow(t *testing.T) {
 	p := f.process()
 	f.warm(t, p, limit)
 	f.Clock.Move(3*time.Second - time.Millisecond)
-	before := f.statements.n.Load()
+	before := f.statements.Load()
 	require.NoError(t, reserve(t, f, p, limit, 1))
-	require.Equal(t, before, f.statements.n.Load())
+	require.Equal(t, before, f.statements.Load())
 	f.Clock.Move(time.Millisecond)
 	f.seed(t, limit-3)
 	require.Equal(t, fault.QuotaExceeded, fault.Of(reserve(t, f, p, limit, 1)))
-	require.Greater(t, f.statements.n.Load(), before)
+	require.Greater(t, f.statements.Load(), before)
 	f.requireUsed(t, limit)
 }
 
@@ -182,9 +182,9 @@ func TestReserve_TwentyOneProcesses_TwentyAllowances(t *testing.T) {
 	}
 	_, allowed := f.shared(t, t.Context())
 	require.EqualValues(t, limit/10, allowed)
-	before := f.statements.n.Load()
+	before := f.statements.Load()
 	require.NoError(t, reserve(t, f, living[20], limit, 1))
-	require.Greater(t, f.statements.n.Load(), before, "the last one reserves in the row")
+	require.Greater(t, f.statements.Load(), before, "the last one reserves in the row")
 	for _, p := range living {
 		require.NoError(t, p.Close(t.Context()))
 	}

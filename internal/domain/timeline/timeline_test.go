@@ -1,7 +1,6 @@
 package timeline_test
 
 import (
-	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -53,24 +51,6 @@ func (s *statements) during(do func()) []string {
 	return slices.Clone(s.all)
 }
 
-func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	s.note(data.SQL)
-	return ctx
-}
-
-func (*statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
-	for _, queued := range data.Batch.QueuedQueries {
-		s.note(queued.SQL)
-	}
-	return ctx
-}
-
-func (*statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
-func (*statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
 // fixture is a message whose event has a delivery that failed once, with nothing at work.
 type fixture struct {
 	*factory.World
@@ -85,7 +65,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{url: pgtest.URL(t), statements: &statements{}}
-	f.World = factory.On(t, pgtest.Connect(t, f.url, f.statements))
+	f.World = factory.On(t, pgtest.Connect(t, f.url, pgtest.Each(f.statements.note)))
 	f.org, _ = f.Org(t)
 	f.account = f.Account(t, f.org)
 	_, err := f.Webhooks.Create(t.Context(), f.org, audit.Operator(), webhooks.Draft{

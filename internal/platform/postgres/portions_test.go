@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/domain/orgs"
@@ -39,22 +38,19 @@ type counter struct {
 	before  map[int]func()
 }
 
-func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.HasPrefix(strings.TrimSpace(data.SQL), "DELETE") {
+func (c *counter) look(sql string) {
+	if strings.HasPrefix(strings.TrimSpace(sql), "DELETE") {
 		c.deletes++
 		if act := c.before[c.deletes]; act != nil {
 			act()
 		}
 	}
-	return ctx
 }
-
-func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 func TestDeleteInPortions_ManyRows_AllDeleted(t *testing.T) {
 	t.Parallel()
 	seen := &counter{}
-	w := factory.On(t, pgtest.Connect(t, pgtest.URL(t), seen))
+	w := factory.On(t, pgtest.Connect(t, pgtest.URL(t), pgtest.Each(seen.look)))
 	org, team := w.Org(t)
 	other, otherTeam := w.Org(t)
 	const most = 2*postgres.Portion + 3

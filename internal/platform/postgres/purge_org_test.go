@@ -1,13 +1,11 @@
 package postgres_test
 
 import (
-	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/parley-chat/parley/internal/platform/ids"
@@ -15,24 +13,17 @@ import (
 	"github.com/parley-chat/parley/internal/testkit/pgtest"
 )
 
-// lastPurge keeps the last statement that deletes.
-type lastPurge struct{ sql atomic.Value }
-
-func (l *lastPurge) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(data.SQL, "DELETE FROM") {
-		l.sql.Store(data.SQL)
-	}
-	return ctx
-}
-
-func (*lastPurge) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // A purge deletes all rows of one organization, whatever the types of the key. It does not read the rows again that it
 // has deleted: each portion begins in the index after the last one.
 func TestPurgeOrg_ManyRows_EachReadOnce(t *testing.T) {
 	t.Parallel()
-	url, seen := pgtest.URL(t), &lastPurge{}
-	db := pgtest.Connect(t, url, seen)
+	var lastDelete atomic.Value
+	url := pgtest.URL(t)
+	db := pgtest.Connect(t, url, pgtest.Each(func(sql string) {
+		if strings.Contains(sql, "DELETE FROM") {
+			lastDelete.Store(sql)
+		}
+	}))
 	system := db.System("test")
 	_, err := postgres.Many[string](t.Context(), system, `
 CREATE TABLE walked (org_id uuid, at timestamptz, name text COLLATE "C", raw bytea, place int, PRIMARY KEY (org_id, at, name, raw, place))`, nil)
@@ -52,7 +43,7 @@ FROM generate_series(1, @rows::int) n`, args)
 		require.NoError(t, err)
 		require.Equal(t, want, left)
 	}
-	last, _ := seen.sql.Load().(string)
+	last, _ := lastDelete.Load().(string)
 	plan := pgtest.Plan(t, url, last, `SET LOCAL enable_seqscan = off`) // as in each transaction
 	require.Regexp(t, `Index Cond: .*ROW\(org_id, at, name, raw, place\) > ROW\(`, plan)
 	require.Contains(t, plan, "Tid Scan")
