@@ -295,6 +295,74 @@ func TestService_SaidTx_ContactDeleted_TransactionRunsAgain(t *testing.T) {
 	require.NotEqual(t, other.ID, threads[0].ID, "a new contact and a new conversation")
 }
 
+const mergedNumber, mergedBSUID = "351910000077", "PT.7700000077"
+
+func (b fixture) resolve(ctx context.Context, t *testing.T, sightings ...contacts.Sighting) []contacts.ID {
+	t.Helper()
+	found, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]contacts.Contact, error) {
+		return b.Contacts.ResolveTx(ctx, tx, b.account, sightings)
+	})
+	require.NoError(t, err)
+	return postgres.Each(found, func(c contacts.Contact) contacts.ID { return c.ID })
+}
+
+// toMerge makes two contacts that are merged by one sighting. The older one is kept.
+func (b fixture) toMerge(t *testing.T) (kept, merged contacts.ID, merge contacts.Sighting) {
+	t.Helper()
+	kept = b.resolve(t.Context(), t, contacts.Sighting{At: b.Clock.Now(), PhoneNumber: mergedNumber})[0]
+	b.Clock.Move(time.Second)
+	merged = b.resolve(t.Context(), t, contacts.Sighting{At: b.Clock.Now(), BSUID: mergedBSUID})[0]
+	return kept, merged, contacts.Sighting{At: b.Clock.Now(), PhoneNumber: mergedNumber, BSUID: mergedBSUID}
+}
+
+// visible counts the conversations that the merged contact has, and those of the kept one.
+func (b fixture) visible(t *testing.T, kept, merged contacts.ID) []int {
+	t.Helper()
+	count := func(id contacts.ID) int {
+		count, err := postgres.One[int](t.Context(), b.DB.Of(b.org), `
+SELECT count(*) FROM conversations WHERE org_id = @org_id AND contact_id = @id AND departure IS NULL`, postgres.Args{"id": id})
+		require.NoError(t, err)
+		return count
+	}
+	return []int{count(kept), count(merged)}
+}
+
+// Else a conversation would be left that no list finds.
+func TestService_SaidTx_MergeNotCommitted_RunsAgain(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	kept, merged, sighting := b.toMerge(t)
+	_, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]contacts.Contact, error) {
+		found, err := b.Contacts.ResolveTx(ctx, tx, b.account, []contacts.Sighting{sighting})
+		_, refused := b.trySay(ctx, conversations.Message{ContactID: merged, At: b.Clock.Now()})
+		require.ErrorIs(t, refused, postgres.ErrAgain)
+		return found, err
+	})
+	require.NoError(t, err)
+	b.said(t, conversations.Message{ContactID: kept, At: b.Clock.Now()})
+	require.Equal(t, []int{1, 0}, b.visible(t, kept, merged))
+}
+
+func TestService_SaidTx_MergedBeforeItIsCommitted_MergeFindsTheConversation(t *testing.T) {
+	t.Parallel()
+	ctx, b := setup(t)
+	kept, merged, sighting := b.toMerge(t)
+	ended := make(chan []contacts.ID, 1)
+	_, err := postgres.InTx(ctx, b.DB, b.org, func(tx *postgres.Tx) ([]conversations.Thread, error) {
+		threads, err := b.Conversations.SaidTx(ctx, tx, b.account, []conversations.Message{{ContactID: merged, At: b.Clock.Now()}})
+		go func() { ended <- b.resolve(ctx, t, sighting) }()
+		require.Eventually(t, func() bool {
+			waiting, err := postgres.One[int](ctx, b.DB.System("test"), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil)
+			return err == nil && waiting == 1
+		}, time.Minute, time.Millisecond, "the merge waits")
+		return threads, err
+	})
+	require.NoError(t, err)
+	require.Equal(t, []contacts.ID{kept}, <-ended)
+	require.Equal(t, []int{1, 0}, b.visible(t, kept, merged))
+}
+
 // TestService_Purge leaves nothing of an account and all of the others.
 func TestService_Purge(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 
 // Locks is a tracer for tests: it reports every transaction that locks tables in another order
 // than the given one. Of each table only the first statement that locks it counts. A plain INSERT
-// is no lock here, and the locks that foreign keys take are not seen.
+// is no lock here, nor is SKIP LOCKED, which does not wait, and the locks that foreign keys take are not seen.
 //
 // A statement declares its locks in its first line, `-- locks: events, webhook_deliveries`, if it
 // locks several tables (they are not locked in the order of its text), if it takes an advisory
@@ -87,7 +87,7 @@ var (
 	sqlWritten  = regexp.MustCompile(`(?i)\b(?:UPDATE|DELETE\s+FROM)\s+(?:ONLY\s+)?(?:"?public"?\.)?"?([a-z_][a-z0-9_]*)"?`)
 	sqlUpsert   = regexp.MustCompile(`(?i)\bDO\s+UPDATE\b`)
 	sqlInto     = regexp.MustCompile(`(?i)\bINTO\s+(?:"?public"?\.)?"?([a-z_][a-z0-9_]*)"?`)
-	sqlFor      = regexp.MustCompile(`(?i)\bFOR\s+(?:(?:NO\s+KEY\s+)?UPDATE|(?:KEY\s+)?SHARE)\b(?:\s+OF\s+([a-z_]+))?`)
+	sqlFor      = regexp.MustCompile(`(?i)\bFOR\s+(?:(?:NO\s+KEY\s+)?UPDATE|(?:KEY\s+)?SHARE)\b(?:\s+OF\s+([a-z_]+))?(\s+SKIP\s+LOCKED)?`)
 	sqlSource   = regexp.MustCompile(`(?i)\b(?:FROM|JOIN)\s+(?:"?public"?\.)?"?([a-z_][a-z0-9_]*)"?(?:\s+(?:AS\s+)?([a-z_]+))?`)
 )
 
@@ -129,6 +129,9 @@ func (l *Locks) tables(text string) map[string]bool {
 		}
 	}
 	for _, at := range sqlFor.FindAllStringSubmatchIndex(text, -1) {
+		if at[4] >= 0 {
+			continue
+		}
 		for _, source := range sqlSource.FindAllStringSubmatch(queryBefore(text, at[0]), -1) {
 			if at[2] < 0 || slices.Contains(source[1:], text[at[2]:at[3]]) {
 				found[source[1]] = true

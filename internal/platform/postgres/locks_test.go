@@ -30,7 +30,8 @@ WHERE c.org_id = @org_id
 FOR UPDATE OF c`
 	lockInSubquery = `
 SELECT l.id FROM labels l WHERE l.org_id = @org_id AND EXISTS (SELECT FROM contacts c WHERE c.org_id = @org_id FOR UPDATE)`
-	lockUpsert = `
+	lockSkipping = `SELECT id FROM contacts WHERE org_id = @org_id FOR SHARE SKIP LOCKED`
+	lockUpsert   = `
 INSERT INTO template_syncs (org_id, account_id, due_at)
 SELECT org_id, id, now() FROM accounts WHERE org_id = @org_id
 ON CONFLICT (org_id, account_id) DO UPDATE SET due_at = now()`
@@ -60,6 +61,7 @@ func TestLocks(t *testing.T) {
 		"an inversion over a third":    {[]string{lockLabel, lockDeliveries, lockContact}, "locks contacts after webhook_deliveries"},
 		"a table again":                {[]string{lockLabel, lockContact, lockConversation, lockContact}, ""},
 		"a read":                       {[]string{lockConversation, readContact}, ""},
+		"a lock that does not wait":    {[]string{lockConversation, lockSkipping}, ""},
 		"a plain insert":               {[]string{lockConversation, insertLabels}, ""},
 		"an upsert":                    {[]string{lockDeliveries, lockUpsert}, "locks template_syncs after webhook_deliveries"},
 		"only the table of the alias":  {[]string{lockOfAlias}, ""},
