@@ -122,6 +122,10 @@ func (b *batch) amendTx(ctx context.Context, tx *postgres.Tx) (drafts []events.D
 		return nil, nil
 	}
 	all, err := lockAmended(ctx, tx, b.account.ID, postgres.Each(b.amended, func(a *amendment) ID { return a.message }))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	places, err := placesOf(ctx, tx, slices.Collect(maps.Keys(all)))
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +150,9 @@ func (b *batch) amendTx(ctx context.Context, tx *postgres.Tx) (drafts []events.D
 			data = map[string]any{"revoked_at": clock.Stamp(b.timeOrNow(one.revoke.At))}
 		}
 		if data != nil && message.Direction == Inbound {
+			if place, there := places[message.ID]; there { // false if the contact is being erased
+				place.put(&message.Said, &message.Person)
+			}
 			drafts = append(drafts, b.amendedEvent(kind, message, data))
 		}
 	}

@@ -76,7 +76,7 @@ func (b *book) sentEventsTx(ctx context.Context, tx *postgres.Tx) ([]events.Draf
 	for i, message := range b.sent {
 		place, there := places[message.ID]
 		if there { // false if the contact is being erased
-			message.putIn(place)
+			place.put(&message.Said, &message.Person)
 		}
 		drafts[i] = events.Draft{
 			Type: events.MessageSent, Key: message.sentKey(), PhoneNumberID: numberOfAccount(b.account),

@@ -93,7 +93,7 @@ func (b *book) waitedTx(ctx context.Context, tx *postgres.Tx, messages map[ID]*M
 			b.sent = append(b.sent, message)
 			continue
 		}
-		message.putIn(place)
+		place.put(&message.Said, &message.Person)
 		thread := conversations.Thread{ID: place.ConversationID, Status: place.Status, AssigneeID: place.AssigneeID}
 		draft, err := receivedEvent(b.account, message, thread, labelled[thread.ID], outcome.Event, b.s.hosted(message))
 		if err != nil {
@@ -114,7 +114,7 @@ type place struct {
 	Person
 }
 
-// putIn makes the message show its place. What is stored of it moves later.
-func (m *Message) putIn(place place) {
-	m.ContactID, m.ConversationID, m.Person = place.ContactID, place.ConversationID, place.Person
+// put makes a message show its place. What is stored of it moves later.
+func (p place) put(said *Said, person *Person) {
+	said.ContactID, said.ConversationID, *person = p.ContactID, p.ConversationID, p.Person
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -126,6 +127,24 @@ func TestMerge_AnswerSaysOptedOut_StoredAtTheOtherContact(t *testing.T) {
 	contact, err := s.Contacts.Get(t.Context(), s.org, s.account, kept.ContactID)
 	require.NoError(t, err)
 	require.Equal(t, contacts.OptedOut, contact.Marketing)
+}
+
+func TestMerge_EditAndRevocation_EventsShowTheOtherContact(t *testing.T) {
+	t.Parallel()
+	s := newIdleFixture(t)
+	kept := s.sendDraft(t, messages.Draft{Recipient: anaBSUID})
+	s.Clock.Move(time.Minute)
+	s.receive(t, s.text("wamid.1", "Helo"))
+	require.NotEqual(t, kept.ContactID, s.byID(t, "wamid.1").ContactID)
+	s.mergeUnmoved(t, ana, anaBSUID)
+	s.receive(t, s.edit("wamid.2", "wamid.1", "Hello"), s.said("wamid.3", "revoke", fields{"original_message_id": "wamid.1"}))
+	require.NotEqual(t, kept.ContactID, s.byID(t, "wamid.1").ContactID, "the message has not moved")
+	for _, kind := range []string{"message.edited", "message.revoked"} {
+		data := s.bodyOf(t, kind)["data"].(fields)
+		require.Equal(t, kept.ContactID.String(), data["contact_id"], kind)
+		require.Equal(t, kept.ConversationID.String(), data["conversation_id"], kind)
+		require.Equal(t, "+"+ana, data["contact_phone_number"], kind)
+	}
 }
 
 func TestMerge_MessagesMoveToTheOtherContact(t *testing.T) {
