@@ -166,22 +166,29 @@ func (d *drain[T, R]) open(ctx context.Context) (over bool, err error) {
 		d.e.logger.WarnContext(ctx, "lane.not_opened", "lane", d.ID, "kind", d.Kind, "error", err)
 		return true, d.flush(ctx, settlement{ending: handOver, at: d.e.clock.Now().Add(patience(1))})
 	}
-	d.work = work
-	d.rows.setPace(work.PerSecond)
+	d.use(work)
 	return false, nil
 }
 
-// openAgain asks a busy lane's kind for new functions, and works by them from now on. Calls that are under way go on: if the
-// lane waited for them, its rows would stand still for as long as the slowest call takes. If the kind cannot open the lane,
-// or it is gone, what was begun is settled by the functions at hand, and the next drainer opens the lane.
-func (d *drain[T, R]) openAgain(ctx context.Context) {
-	work, err := d.kind.Open(ctx, d.Lane)
-	if err != nil || (work.Settle == nil) != (d.work.Settle == nil) {
-		d.phase = ending
-		return
-	}
+func (d *drain[T, R]) use(work Work[T, R]) {
 	d.work = work
 	d.rows.setPace(work.PerSecond)
+}
+
+// openAgain asks a busy lane's kind for new functions, and uses them for rows that begin from now on. It does not wait for the
+// calls under way: all rows of the lane would stand still for as long as the slowest call takes. After an error the lane keeps
+// its functions until the next try. If what the lane is for was deleted, the functions at hand settle what was begun, and the
+// lane is handed over.
+func (d *drain[T, R]) openAgain(ctx context.Context) {
+	work, err := d.kind.Open(ctx, d.Lane)
+	switch {
+	case err != nil:
+		d.e.logger.WarnContext(ctx, "lane.not_opened", "lane", d.ID, "kind", d.Kind, "error", err)
+	case (work.Settle == nil) != (d.work.Settle == nil):
+		d.phase = ending
+	default:
+		d.use(work)
+	}
 }
 
 func (d *drain[T, R]) loop(ctx context.Context) error {

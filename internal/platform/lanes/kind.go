@@ -15,8 +15,8 @@ type Kind[T, R any] struct {
 	// Name is also the name of the River queue on which the kind's lanes are woken.
 	Name string
 	// Open returns the functions that work the rows of one lane. It is called when a drainer
-	// claims the lane, and again every few seconds while the lane stays busy. Rows that were begun by
-	// the functions before may be settled by the new ones.
+	// claims the lane, and again every few seconds while the lane stays busy. The new Settle
+	// may get rows that the functions before began, and calls of both may be under way.
 	Open func(ctx context.Context, lane Lane) (Work[T, R], error)
 	// SetAside takes over rows that lanes will not try again. It runs in the transaction that
 	// sets them aside. If it fails, the rows stay set aside for an operator, without the kind
