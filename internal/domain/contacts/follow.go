@@ -85,7 +85,7 @@ WHERE org_id = @org_id
 // Delete erases a contact: it is gone at once, and what hangs on it is erased by a job.
 func (s *Service) Delete(ctx context.Context, org orgs.ID, of accounts.Account, id ID) (ID, error) {
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (ID, error) {
-		contact, err := lockContact(ctx, tx, of.ID, id)
+		contact, err := lockContact(ctx, tx, of.ID, id, toLeave)
 		if err != nil {
 			return ID{}, notFound(err)
 		}
@@ -126,6 +126,9 @@ WHERE org_id = @org_id
 
 // joinTx joins contacts into those that they turned out to be. Their keys are theirs already.
 func (s *Service) joinTx(ctx context.Context, tx *postgres.Tx, joined []*person) error {
+	if err := lockContacts(ctx, tx, postgres.Each(joined, func(p *person) ID { return p.ID }), toLeave); err != nil {
+		return err
+	}
 	departures := make([]Departure, len(joined))
 	for i, p := range joined {
 		into := p.last()

@@ -34,7 +34,7 @@ func (s *Service) Label(
 		if err != nil {
 			return LabelResource{}, err
 		}
-		contact, err := lockContact(ctx, tx, of.ID, id)
+		contact, err := lockContact(ctx, tx, of.ID, id, toChange)
 		if err != nil {
 			return LabelResource{}, notFound(err)
 		}

@@ -144,7 +144,7 @@ WITH people AS (
     RETURNING org_id, id, account_id
 )
 INSERT INTO contact_keys (org_id, account_id, key, contact_id, since) SELECT org_id, account_id, id::text, id, now() FROM people`,
-		map[string]string{"by key": sqlContactsAround, "by id": sqlContactsByID, "lock": sqlLockContacts, "update": sqlUpdateContacts, "merged": sqlJoinedInto})
+		map[string]string{"by key": sqlContactsAround, "by id": sqlContactsByID, "lock": sqlLockContacts + string(toChange) + sqlLocked, "update": sqlUpdateContacts, "merged": sqlJoinedInto})
 }
 
 // requirePlan checks that a plan uses the indexes, and that without one of them it uses no other.

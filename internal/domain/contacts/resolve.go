@@ -3,6 +3,7 @@ package contacts
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -268,7 +269,7 @@ func (l locks) takeTx(ctx context.Context, tx *postgres.Tx, of accounts.ID) erro
 	if err := lockKeys(ctx, tx, of, l.keys); err != nil {
 		return err
 	}
-	return lockContacts(ctx, tx, l.contacts)
+	return lockContacts(ctx, tx, slices.Collect(maps.Keys(l.contacts)), toChange)
 }
 
 // writeTx stores a change and records its events.

@@ -140,7 +140,7 @@ func (s *Service) Update(ctx context.Context, org orgs.ID, of accounts.Account, 
 		return Contact{}, err
 	}
 	return postgres.InTx(ctx, s.db, org, func(tx *postgres.Tx) (Contact, error) {
-		contact, err := lockContact(ctx, tx, of.ID, id)
+		contact, err := lockContact(ctx, tx, of.ID, id, toChange)
 		if err != nil {
 			return Contact{}, notFound(err)
 		}
@@ -191,10 +191,10 @@ func (s *Service) ChooseTx(ctx context.Context, tx *postgres.Tx, choices []Choic
 		}
 		wanted[choices[i].ContactID] = true
 	}
-	if err := lockContacts(ctx, tx, wanted); err != nil {
+	all := slices.Collect(maps.Keys(wanted))
+	if err := lockContacts(ctx, tx, all, toChange); err != nil {
 		return err
 	}
-	all := slices.Collect(maps.Keys(wanted))
 	if merged, err = aliasesOf(ctx, tx, all); err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package contacts
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/parley-chat/parley/internal/domain/accounts"
@@ -29,9 +27,18 @@ func contactByID(ctx context.Context, scope postgres.Scope, of accounts.ID, id I
 	return postgres.One[Contact](ctx, scope, sqlContactByID, postgres.Args{argAccount: of, "id": id})
 }
 
-// lockContact does not lock the key of the row: rows that point to it may still be written.
-func lockContact(ctx context.Context, tx *postgres.Tx, of accounts.ID, id ID) (Contact, error) {
-	return postgres.One[Contact](ctx, tx, sqlContactByID+` FOR NO KEY UPDATE`, postgres.Args{argAccount: of, "id": id})
+// strength is how a contact is locked.
+type strength string
+
+const (
+	// toChange lets others write rows that point to the contact.
+	toChange strength = ` FOR NO KEY UPDATE`
+	// toLeave waits for transactions that write the first conversation of the contact, and keeps out new ones.
+	toLeave strength = ` FOR UPDATE`
+)
+
+func lockContact(ctx context.Context, tx *postgres.Tx, of accounts.ID, id ID, how strength) (Contact, error) {
+	return postgres.One[Contact](ctx, tx, sqlContactByID+string(how), postgres.Args{argAccount: of, "id": id})
 }
 
 // OFFSET 0 keeps the subquery apart, so that each contact is read by its primary key (ADR 15).
@@ -51,13 +58,15 @@ func contactsByID(ctx context.Context, scope postgres.Scope, ids []ID) ([]Contac
 const sqlLockContacts = `
 SELECT c.id
 FROM (SELECT DISTINCT contact_id FROM unnest(@ids::uuid[]) AS contact_id ORDER BY contact_id) AS wanted
-JOIN LATERAL (SELECT id FROM contacts WHERE org_id = @org_id AND id = wanted.contact_id FOR NO KEY UPDATE) AS c ON true`
+JOIN LATERAL (SELECT id FROM contacts WHERE org_id = @org_id AND id = wanted.contact_id`
 
-func lockContacts(ctx context.Context, tx *postgres.Tx, ids map[ID]bool) error {
+const sqlLocked = `) AS c ON true`
+
+func lockContacts(ctx context.Context, tx *postgres.Tx, ids []ID, how strength) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	_, err := postgres.Many[ID](ctx, tx, sqlLockContacts, postgres.Args{"ids": slices.Collect(maps.Keys(ids))})
+	_, err := postgres.Many[ID](ctx, tx, sqlLockContacts+string(how)+sqlLocked, postgres.Args{"ids": ids})
 	return err
 }
 

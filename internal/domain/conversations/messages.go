@@ -70,7 +70,7 @@ func (s *Service) SaidTx(ctx context.Context, tx *postgres.Tx, of accounts.Accou
 }
 
 // inOrder finds the thread of each message. A contact without one was deleted or merged after the
-// caller resolved it: ErrAgain runs the transaction again.
+// caller resolved it, or is being so: ErrAgain runs the transaction again.
 func inOrder(messages []Message, threads []Thread) ([]Thread, error) {
 	byContact := make(map[contacts.ID]Thread, len(threads))
 	for _, thread := range threads {

@@ -53,17 +53,18 @@ RETURNING c.id, c.contact_id, c.status, c.assignee_id, c.last_inbound_at, given.
     coalesce(given.read_at < given.last_inbound_at, false) AS read_late`
 
 	// For conversations that were missing a moment ago; another transaction may have made them since. A contact that was
-	// merged since gets none: its conversation is that of the other contact now. A merge that is not committed yet holds the
-	// contact's row: that contact gets none either, and the transaction runs again. Waiting for it could be a deadlock, because
-	// contacts are locked before conversations. A merge that comes later waits for this transaction, and finds the conversation.
+	// merged or deleted since gets none: its conversation is that of the other contact now. One that is being merged or deleted
+	// is locked FOR UPDATE, and SKIP LOCKED leaves it out: waiting could be a deadlock, because contacts are locked before
+	// conversations. A merge that comes later waits for this transaction, and finds the conversation.
 	sqlInsertSaid = `
 INSERT INTO conversations
     (org_id, id, account_id, contact_id, status, unread_count, last_message_at, last_message_id, last_inbound_at, updated_at)
 SELECT @org_id, id, @account_id, contact_id, 'open', unread, at, last, inbound_at, @now
 FROM unnest(@contact_ids::uuid[], @ids::uuid[], @ats::timestamptz[], @lasts::uuid[], @inbound_ats::timestamptz[], @unread::integer[])
     AS given (contact_id, id, at, last, inbound_at, unread)
-JOIN LATERAL (SELECT FROM contacts WHERE org_id = @org_id AND id = given.contact_id AND departure IS NULL OFFSET 0 FOR SHARE SKIP LOCKED) AS kept
-    ON true
+JOIN LATERAL (
+    SELECT FROM contacts WHERE org_id = @org_id AND id = given.contact_id AND departure IS NULL OFFSET 0 FOR KEY SHARE SKIP LOCKED
+) AS kept ON true
 ON CONFLICT (org_id, contact_id) WHERE contact_id IS NOT NULL DO UPDATE
 SET last_message_at = greatest(conversations.last_message_at, EXCLUDED.last_message_at),
     last_message_id = CASE WHEN EXCLUDED.last_message_at >= coalesce(conversations.last_message_at, EXCLUDED.last_message_at)
