@@ -74,7 +74,7 @@ type API struct {
 	// arriving has the gate of the requests that are being authenticated, and handling that of those in their handler, for
 	// each cell: a slow cell fills only its own, and requests that arrive do not keep out those that have begun.
 	arriving, handling map[string]*gate
-	comeback           *comeback
+	comebacks          map[string]*comeback
 	uploads            *places
 	lists              *places
 	router             *chi.Mux
@@ -92,12 +92,15 @@ func New(deps Deps) (*API, error) {
 	if err := deps.check(); err != nil {
 		return nil, err
 	}
-	a := &API{Deps: deps, arriving: map[string]*gate{}, handling: map[string]*gate{}, router: chi.NewRouter(), plain: map[string][]string{}}
-	a.comeback = &comeback{clock: deps.Clock}
+	a := &API{
+		Deps: deps, arriving: map[string]*gate{}, handling: map[string]*gate{}, comebacks: map[string]*comeback{},
+		router: chi.NewRouter(), plain: map[string][]string{},
+	}
 	a.uploads = newPlaces(uploadsAtOnce, uploadsPerOrg, uploadWait)
 	a.lists = newPlaces(int64(deps.MaxInFlight), int64(max(1, deps.ListsPerOrg)), a.within(listTimeout))
 	for name := range deps.Cells {
 		a.arriving[name], a.handling[name] = newGate(deps.MaxInFlight), newGate(deps.MaxInFlight)
+		a.comebacks[name] = &comeback{clock: deps.Clock}
 	}
 	a.identify, a.lookups = a.byKey, ratelimit.NewLocal(lookupLimit, deps.Clock)
 	var err error

@@ -14,12 +14,13 @@ const (
 	soonest, latest = time.Second, 15 * time.Second
 	// forgotten is how long a count takes to lose half of its weight.
 	forgotten = 3 * time.Second
-	// few answers served count as this many: fewer say nothing about the load.
+	// few is the least number of served requests to compare with, because fewer say nothing about the load.
 	few = 10
 )
 
-// comeback says when callers should come back that are refused for lack of room. If all came back after a second, refusing
-// them again would take the time in which they could be served, and an overload of seconds would last for minutes (ADR 21).
+// comeback says when callers of a cell should come back that are refused for lack of room. If all came back after a second,
+// refusing them again would take the time in which they could be served, and an overload of seconds would last for minutes
+// (ADR 21).
 type comeback struct {
 	clock clock.Clock
 
@@ -37,8 +38,11 @@ func (c *comeback) count(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget()
-	if refusal == nil || refusal.Code != fault.ServiceUnavailable || refusal.RetryAfter != soonest {
+	if refusal == nil {
 		c.served++
+		return nil
+	}
+	if refusal.Code != fault.ServiceUnavailable || refusal.RetryAfter != soonest {
 		return err
 	}
 	c.refused++
@@ -50,8 +54,7 @@ func (c *comeback) count(err error) error {
 // forget lets what was counted lose weight with time.
 func (c *comeback) forget() {
 	now := c.clock.Now()
-	if passed := now.Sub(c.since); passed > 0 {
-		weight := math.Exp2(-passed.Seconds() / forgotten.Seconds())
-		c.served, c.refused, c.since = c.served*weight, c.refused*weight, now
-	}
+	passed := max(0, now.Sub(c.since)) // a clock may be put back
+	weight := math.Exp2(-passed.Seconds() / forgotten.Seconds())
+	c.served, c.refused, c.since = c.served*weight, c.refused*weight, now
 }

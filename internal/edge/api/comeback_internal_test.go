@@ -40,7 +40,7 @@ func TestComeback_MoreRefusedThanServed_LaterRetryAfter(t *testing.T) {
 	require.Equal(t, latest, count(0, 1), "a clock that was put back changes nothing")
 }
 
-// Only refusals for lack of room are put off. Others know themselves when to come back.
+// Errors with a Retry-After of their own keep it, and those without get none.
 func TestComeback_OtherErrors_Unchanged(t *testing.T) {
 	t.Parallel()
 	c := &comeback{clock: clock.NewManual(time.UnixMilli(1_000_000))}

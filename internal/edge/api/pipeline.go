@@ -67,7 +67,9 @@ func (a *API) serve(route *route) http.HandlerFunc {
 		}
 		elapsed := stopwatch()
 		answer, err := a.run(c)
-		err = a.comeback.count(err)
+		if c.cell != nil {
+			err = a.comebacks[c.cell.Name].count(err)
+		}
 		a.discard(ctx, c)
 		a.record(c, send(w, c, answer, err), elapsed())
 	}
