@@ -21,8 +21,7 @@ const (
 	purgeTurn = 20 * time.Second
 	// purgePause is the time between two rounds. It is much longer than lockPoll, so that a move that waits gets the lock.
 	purgePause = 2 * time.Second
-	// purgeAgain is the time after a round in which something failed: a database that does not answer is soon back. It doubles
-	// with each such round, up to upkeepEvery.
+	// purgeAgain is the time after a round in which something failed: a database that does not answer is soon back.
 	purgeAgain = 10 * time.Second
 )
 
@@ -30,7 +29,6 @@ const (
 // minutes, and goes on round by round until none is left and none failed.
 func (c *Cells) keepPurging(ctx context.Context, from *Cell, logger *slog.Logger) {
 	logger = telemetry.Repeating(logger)
-	again := purgeAgain
 	every(ctx, upkeepEvery, func() {
 		for more := true; more; {
 			var purged int
@@ -43,10 +41,8 @@ func (c *Cells) keepPurging(ctx context.Context, from *Cell, logger *slog.Logger
 				logger.InfoContext(ctx, "organizations.purged", "cell", from.Name, "organizations", purged)
 			}
 			pause := purgePause
-			if err == nil {
-				again = purgeAgain
-			} else {
-				pause, again, more = again, min(2*again, upkeepEvery), true
+			if err != nil {
+				pause, more = purgeAgain, true
 			}
 			more = more && sleep(ctx, pause)
 		}
