@@ -11,7 +11,10 @@ export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 
 # The steps of `make check`: short ones first, the tests last, and then what reads their results. `lint` does what `vet` does.
-CHECKS := tidy-check openapi viewer-check schema-check fmt-check lint clients sdk build container quickstart operations race conformance
+CHECKS := tidy-check openapi viewer-check compile schema-check fmt-check lint clients sdk build container quickstart operations race conformance
+
+# For programs that compile: with more memory (600 instead of 430 MB each) they take a sixth less CPU.
+COMPILING := GOGC=400
 
 FUZZTIME ?= 30s
 
@@ -20,7 +23,7 @@ FUZZTIME ?= 30s
 RACE_PACKAGES ?= 3
 RACE_TESTS ?= 4
 
-.PHONY: errors help dev build test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch clients-write sdk
+.PHONY: errors help dev build compile test race conformance bench fuzz container quickstart operations check fmt fmt-check vet lint tidy tidy-check openapi viewer viewer-check clients schema schema-check fetch clients-write sdk
 
 help: ## List these commands
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */\1\t/' | expand -t 14
@@ -31,12 +34,15 @@ dev: ## Run everything on this machine in one process
 build: ## Build the server into .bin/parley
 	go build -o .bin/parley ./cmd/parley
 
+compile:
+	@$(COMPILING) go build ./...
+
 test: ## Run the tests of packages that changed since the last run
 	go test ./...
 
 race: export CGO_ENABLED := 1
 race: ## Run all tests under the race detector, and write their results to .bin/tests.json
-	go build -race ./...
+	$(COMPILING) go build -race ./...
 	scripts/test-postgres.sh $$(scripts/tool.sh gotestsum) --format=pkgname-and-test-fails --jsonfile-timing-events=.bin/tests.json -- \
 		-race -vet=off -p=$(RACE_PACKAGES) -parallel=$(RACE_TESTS) -count=1 -timeout=40m ./...
 
@@ -75,7 +81,7 @@ vet: ## Run go vet
 
 # The linters read the compiled packages that `make race` needs too, so that those of tests are compiled once.
 lint: ## Run the linters (.golangci.yml)
-	@CGO_ENABLED=1 GOFLAGS=-race $$(scripts/tool.sh golangci-lint) run
+	@CGO_ENABLED=1 GOFLAGS=-race $(COMPILING) $$(scripts/tool.sh golangci-lint) run
 
 tidy: ## Run go mod tidy
 	go mod tidy

@@ -20,7 +20,7 @@ go_tool() {
     echo "building $name, once for this machine" >&2
     mkdir -p "${cached%/*}"
     scratch=$(mktemp "$cached.XXXXXX")
-    CGO_ENABLED=0 go build -ldflags='-s -w' -o "$scratch" "$(go list tool)" || { rm -f "$scratch" && exit 1; }
+    CGO_ENABLED=0 GOGC=400 go build -ldflags='-s -w' -o "$scratch" "$(go list tool)" || { rm -f "$scratch" && exit 1; }
     chmod 755 "$scratch"
     mv "$scratch" "$cached" # atomic, because another checkout may be building it too
   fi
